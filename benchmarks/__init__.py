@@ -1,0 +1,1 @@
+"""Measurements of speed: `python -m benchmarks NAME`. They print ratios inside one run."""

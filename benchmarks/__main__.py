@@ -1,0 +1,11 @@
+"""Run a benchmark by its name."""
+
+import importlib
+import sys
+
+NAMES = ("step",)
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}}")
+    importlib.import_module(f"benchmarks.{sys.argv[1]}").main()

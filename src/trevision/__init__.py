@@ -1,0 +1,34 @@
+"""trevision learns classifiers from noisy labels, and learns the label noise itself."""
+
+from trevision.classifier import TRevisionClassifier
+from trevision.estimation import anchor_transition, transition_error
+from trevision.losses import (
+    BackwardLoss,
+    ForwardLoss,
+    ReweightLoss,
+    backward_nll,
+    cross_entropy,
+    forward_nll,
+    reweight_nll,
+)
+from trevision.methods import Schedule
+from trevision.methods.stages import TransitionWarning
+from trevision.training import Phase
+from trevision.transition import Transition
+
+__all__ = [
+    "BackwardLoss",
+    "ForwardLoss",
+    "Phase",
+    "ReweightLoss",
+    "Schedule",
+    "TRevisionClassifier",
+    "Transition",
+    "TransitionWarning",
+    "anchor_transition",
+    "backward_nll",
+    "cross_entropy",
+    "forward_nll",
+    "reweight_nll",
+    "transition_error",
+]

@@ -1,0 +1,270 @@
+"""The scikit-learn estimator."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import nn
+
+from trevision.data import codes_in, encode_labels, features, split
+from trevision.methods import (
+    Learned,
+    Options,
+    Problem,
+    Schedule,
+    find_method,
+    schedule_for,
+)
+from trevision.networks import Standardise, build, choose
+from trevision.training import (
+    Evaluation,
+    LineProgress,
+    NoisyLabelModel,
+    NoProgress,
+    Runtime,
+    class_probs,
+    launch,
+)
+from trevision.training.folder import (
+    CUSTOM_NETWORK,
+    ModelCard,
+    load_model,
+    save_model,
+    write_json,
+)
+
+Network = str | nn.Module | Callable[[], nn.Module]
+
+
+class TRevisionClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier for labels that are partly wrong, which also learns how they are wrong.
+
+    >>> model = TRevisionClassifier(random_state=0).fit(X, noisy_y)          # doctest: +SKIP
+    >>> model.predict(X_new), model.transition_matrix_                       # doctest: +SKIP
+
+    Parameters
+    ----------
+    method : str
+        `standard`, `forward`, `backward`, `reweight`, `forward-r` or `reweight-r`.
+    network : None, str, nn.Module or callable
+        None picks one by the data's shape; a str names one (`lenet`, `resnet18`, `resnet34`, `resnet50`,
+        `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
+    schedule : str or Schedule
+        `quick`, `paper`, or a Schedule of your own.
+    revision, weight, lr_revision, lr_transition
+        Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
+    validation_share : float
+        The share of rows held out, with their noisy labels, to select the epoch.
+    standardise : bool
+        Whether inputs are shifted and scaled by the training rows' mean and standard deviation
+        (images by channel, tables by column).
+    accelerator, devices, precision
+        Handed to Lightning Fabric.
+    random_state : int, RandomState or None
+        Seed of split, initial weights and batches.
+    verbose : int
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted; rows and columns of the matrices follow their order.
+    transition_matrix_ : T[i, j] = P(noisy = j | clean = i) as learnt.
+    initial_transition_matrix_ : T-hat before the revision.
+    history_ : one dict an epoch.
+    stopped_because_ : why the training ended.
+    warnings_ : what is doubtful about the result, in sentences.
+    """
+
+    def __init__(
+        self,
+        method: str = "reweight-r",
+        *,
+        network: Network | None = None,
+        schedule: str | Schedule = "quick",
+        revision: str | None = None,
+        weight: str | None = None,
+        lr_revision: float | None = None,
+        lr_transition: float | None = None,
+        validation_share: float = 0.1,
+        standardise: bool = True,
+        accelerator: str = "auto",
+        devices: int = 1,
+        precision: str = "32-true",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.schedule = schedule
+        self.revision = revision
+        self.weight = weight
+        self.lr_revision = lr_revision
+        self.lr_transition = lr_transition
+        self.validation_share = validation_share
+        self.standardise = standardise
+        self.accelerator = accelerator
+        self.devices = devices
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, *, clean_X=None, clean_y=None) -> TRevisionClassifier:
+        """Learn from rows `X` with noisy labels `y`.
+
+        `clean_X` and `clean_y`, given together, are a trusted set: rows whose labels are right. They
+        initialise T and select the epoch, in place of anchor points and noisy validation labels.
+        """
+        method = find_method(self.method)
+        options = Options(self.revision, self.weight, self.lr_revision, self.lr_transition)
+        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, labels = encode_labels(y)
+        x = features(X)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        data = split(
+            x,
+            labels,
+            self.validation_share,
+            num_classes=len(self.classes_),
+            random_state=np.random.default_rng([seed, 2]),
+        )
+        data = replace(data, **self._trusted_set(clean_X, clean_y))
+        schedule = self.schedule
+        if isinstance(schedule, str):
+            schedule = schedule_for(schedule, "arrays", len(data.train_x))
+        learned = method(
+            Problem(
+                evaluation=Evaluation(data),
+                make_network=self._network_maker(tuple(x.shape[1:]), seed),
+                standardise=self._standardiser(data.train_x),
+                schedule=options.applied_to(schedule),
+                seed=seed,
+                runtime=Runtime(
+                    launch(self.accelerator, self.devices, self.precision),
+                    progress=LineProgress() if self.verbose else NoProgress(),
+                ),
+            )
+        )
+        self._keep(learned)
+        self.shape_ = tuple(x.shape[1:])
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """The most probable clean label of each row."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def predict_proba(self, X) -> np.ndarray:
+        """The clean posterior g(x), (n, C): what the labels would be without the noise."""
+        check_is_fitted(self)
+        x = features(validate_data(self, X, reset=False, allow_nd=True))
+        if tuple(x.shape[1:]) != self.shape_:
+            raise ValueError(f"X must have rows of shape {self.shape_}, as in fit, got {tuple(x.shape[1:])}")
+        probs = class_probs(self.model_, x).double().numpy()
+        return probs / probs.sum(axis=1, keepdims=True)
+
+    def predict_noisy_proba(self, X) -> np.ndarray:
+        """The noisy posterior T'g(x), (n, C): what the labels would be if given with the same noise."""
+        probs = self.predict_proba(X)
+        if self.model_.transition is None:
+            return probs
+        noisy = probs @ self.transition_matrix_
+        return noisy / noisy.sum(axis=1, keepdims=True)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted classifier to a folder: safetensors and JSON, nothing executable."""
+        check_is_fitted(self)
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = CUSTOM_NETWORK
+        if self.network is None or isinstance(self.network, str):
+            name = self.network or choose(self.shape_)
+        card = ModelCard(name, self.shape_, self.classes_)
+        save_model(
+            folder / "model.safetensors",
+            self.model_,
+            self.initial_transition_matrix_,
+            self.transition_matrix_,
+        )
+        fitted = {
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": getattr(self, "feature_names_in_", np.array([])).tolist(),
+            "history": self.history_,
+            "stopped_because": self.stopped_because_,
+            "warnings": self.warnings_,
+        }
+        config = {"method": self.method, "model": card.to_json(), "fitted": fitted}
+        write_json(folder / "config.json", config)
+
+    @classmethod
+    def load(cls, folder: str | Path, network: nn.Module | None = None) -> TRevisionClassifier:
+        """Read a classifier that `save` or `trevision fit` wrote.
+
+        A network of your own is not stored, only its numbers: pass a fresh one as `network`.
+        """
+        saved = load_model(Path(folder), None if network is None else copy.deepcopy(network))
+        model = cls(
+            saved.config["method"],
+            network=network if network is not None else saved.card.network,
+        )
+        model._keep_model(saved.model, saved.initial_transition, saved.transition)
+        model.classes_, model.shape_ = saved.card.classes, saved.card.shape
+        fitted = saved.config.get("fitted", {})
+        model.n_features_in_ = fitted.get("n_features_in", saved.card.shape[0])
+        if fitted.get("feature_names_in"):
+            model.feature_names_in_ = np.array(fitted["feature_names_in"], dtype=object)
+        model.history_ = fitted.get("history", [])
+        model.stopped_because_ = fitted.get("stopped_because", "")
+        model.warnings_ = fitted.get("warnings", [])
+        return model
+
+    def _keep(self, learned: Learned) -> None:
+        self._keep_model(learned.model, learned.initial_transition, learned.transition)
+        self.history_ = learned.history
+        self.stopped_because_ = learned.stopped_because
+        self.warnings_ = learned.warnings
+
+    def _keep_model(self, model: NoisyLabelModel, initial: np.ndarray, transition: np.ndarray) -> None:
+        self.model_ = model
+        self.initial_transition_matrix_ = initial
+        self.transition_matrix_ = transition
+
+    def _trusted_set(self, clean_X, clean_y) -> dict[str, Any]:
+        if clean_X is None and clean_y is None:
+            return {}
+        if clean_X is None or clean_y is None:
+            raise ValueError("clean_X and clean_y must be given together: trusted rows and their labels")
+        rows = features(validate_data(self, clean_X, reset=False, allow_nd=True), "clean_X")
+        codes = codes_in(clean_y, self.classes_, "clean_y")
+        if len(rows) != len(codes):
+            raise ValueError(f"clean_X and clean_y must be of one length, got {len(rows)} and {len(codes)}")
+        return {"trusted_x": rows, "trusted_y": torch.from_numpy(codes)}
+
+    def _network_maker(self, shape: tuple[int, ...], seed: int) -> Callable[[], nn.Module]:
+        network, classes = self.network, len(self.classes_)
+        if network is None or isinstance(network, str):
+            name = network or choose(shape)
+            return lambda: build(name, shape, classes, seed)
+        if isinstance(network, nn.Module):
+            return lambda: copy.deepcopy(network)
+
+        def make() -> nn.Module:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                return network()
+
+        return make
+
+    def _standardiser(self, x: torch.Tensor) -> nn.Module:
+        return Standardise.from_data(x) if self.standardise else Standardise.identity(tuple(x.shape[1:]))

@@ -1,0 +1,28 @@
+"""Terminal tables and how numbers look in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
+    """A plain table: the first column to the left, the others to the right."""
+    made = Table(title=title, title_justify="left")
+    for place, name in enumerate(header):
+        made.add_column(Text(name), justify="left" if place == 0 else "right")
+    for row in rows:
+        made.add_row(*(Text(str(cell)) for cell in row))
+    return made
+
+
+def accuracy(share: float) -> str:
+    """A share as a percentage with two decimals, as the paper prints accuracies."""
+    return f"{100 * share:.2f}%"
+
+
+def number(value: float | None) -> str:
+    """Four decimals, or a dash where there is nothing to tell."""
+    return "-" if value is None else f"{value:.4f}"

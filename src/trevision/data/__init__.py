@@ -1,0 +1,38 @@
+"""Data sets as plain tensors: named ones, anyone's arrays, and their split for learning from noisy labels."""
+
+from trevision.data.arrays import codes_in, encode_labels, features, from_arrays, read_npz
+from trevision.data.augment import augment, crop_at, random_crop, random_flip
+from trevision.data.dataset import AUGMENTATIONS, DataError, Dataset, take_rows
+from trevision.data.download import Progress, fetch
+from trevision.data.load import SOURCES, Availability, available, load, load_rows
+from trevision.data.locations import cache_folder, search_folders
+from trevision.data.noisy import NoisyData, Truth, split, split_rows
+
+__all__ = [
+    "AUGMENTATIONS",
+    "SOURCES",
+    "Availability",
+    "DataError",
+    "Dataset",
+    "NoisyData",
+    "Progress",
+    "Truth",
+    "augment",
+    "available",
+    "cache_folder",
+    "codes_in",
+    "crop_at",
+    "encode_labels",
+    "features",
+    "fetch",
+    "from_arrays",
+    "load",
+    "load_rows",
+    "random_crop",
+    "random_flip",
+    "read_npz",
+    "search_folders",
+    "split",
+    "split_rows",
+    "take_rows",
+]

@@ -1,0 +1,92 @@
+"""A data set by its name or its file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from trevision.data.arrays import read_npz, read_npz_rows
+from trevision.data.cifar import CIFAR10_FILES, CIFAR100_FILES, load_cifar10, load_cifar100
+from trevision.data.dataset import DataError, Dataset
+from trevision.data.digits import DIGITS_FOLDER, load_digits
+from trevision.data.download import Progress
+from trevision.data.locations import FileSet, candidate_folders, find
+from trevision.data.mnist import FASHION_MNIST_FILES, MNIST_FILES, load_fashion_mnist, load_mnist
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named data set: what it is, how it is read, and its files (None: it comes with scikit-learn)."""
+
+    description: str
+    read: Callable[[Path | None, Progress | None], Dataset]
+    files: FileSet | None
+
+
+SOURCES: dict[str, Source] = {
+    "digits": Source("1,797 handwritten digits, 8 x 8 grey, 10 classes", lambda *_: load_digits(), None),
+    "mnist": Source("70,000 handwritten digits, 28 x 28 grey, 10 classes", load_mnist, MNIST_FILES),
+    "fashion-mnist": Source(
+        "70,000 articles of clothing, 28 x 28 grey, 10 classes", load_fashion_mnist, FASHION_MNIST_FILES
+    ),
+    "cifar10": Source("60,000 photographs, 32 x 32 colour, 10 classes", load_cifar10, CIFAR10_FILES),
+    "cifar100": Source("60,000 photographs, 32 x 32 colour, 100 classes", load_cifar100, CIFAR100_FILES),
+}
+
+
+def load(source: str | Path, data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+    """The data set named `source`, one of `SOURCES`, or the one in the .npz file at that path.
+
+    Files are looked for in `data_dir`, `$TREVISION_DATA` and the cache, then downloaded into the cache.
+    """
+    name = str(source)
+    if name in SOURCES:
+        return SOURCES[name].read(data_dir, progress)
+    if name.lower().endswith(".npz"):
+        return read_npz(Path(source))
+    near = difflib.get_close_matches(name.lower(), SOURCES, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise DataError(f"source must be one of {', '.join(SOURCES)}, or an .npz file, got {name!r}{hint}")
+
+
+def load_rows(
+    source: str | Path, data_dir: Path | None = None, progress: Progress | None = None
+) -> tuple[Tensor, np.ndarray | None]:
+    """The rows of `source` to predict, with their labels where it has any.
+
+    Those are the test rows of a named data set, and what `read_npz_rows` finds in an .npz file.
+    """
+    if str(source).lower().endswith(".npz"):
+        return read_npz_rows(source)
+    dataset = load(source, data_dir, progress)
+    if dataset.test_x is None or dataset.test_y is None:
+        raise DataError(f"{source} has no test rows to predict")
+    return dataset.test_x, dataset.class_values[dataset.test_y.numpy()]
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a named data set is at hand: `found_at` is its folder, or None after looking in `looked_in`."""
+
+    name: str
+    found_at: Path | None
+    looked_in: tuple[Path, ...]
+    description: str
+
+
+def available(data_dir: Path | None = None) -> list[Availability]:
+    """Where each of `SOURCES` lies, without reading or downloading any."""
+    states = []
+    for name, source in SOURCES.items():
+        if source.files is None:
+            states.append(Availability(name, DIGITS_FOLDER, (), source.description))
+            continue
+        paths = find(source.files, data_dir)
+        looked_in = tuple(candidate_folders(source.files, data_dir))
+        states.append(Availability(name, paths[0].parent if paths else None, looked_in, source.description))
+    return states

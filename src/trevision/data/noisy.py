@@ -1,0 +1,124 @@
+"""The two sides of an experiment: what a method may see, and what only its evaluation may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trevision.data.dataset import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyData:
+    """All that a method sees: rows with noisy labels, for training and for choosing a model.
+
+    Where its user trusts the labels of some rows, those rows and their clean labels too.
+    """
+
+    train_x: Tensor
+    train_y: Tensor
+    valid_x: Tensor
+    valid_y: Tensor
+    num_classes: int
+    augmentation: str = "none"
+    trusted_x: Tensor | None = None
+    trusted_y: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """All that only the evaluation sees: the transition that made the noise, and clean test rows."""
+
+    transition: np.ndarray | None
+    test_x: Tensor | None
+    test_y: Tensor | None
+
+
+def split_rows(
+    noisy_labels: Tensor | np.ndarray, valid_share: float = 0.1, *, random_state: int | np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending row numbers of a random training part and a random validation part.
+
+    round(valid_share * n) rows, at least 1 and at most n - 1, go to validation. Each class gives its share of
+    them, rounded down or up so that the total fits, and keeps a row in training. Where that cannot be (there
+    are more validation rows than rows to spare), the split is plainly random.
+    """
+    labels = np.asarray(noisy_labels)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise DataError(
+            f"noisy_labels must be integer codes (n,), got {labels.dtype} of shape {labels.shape}"
+        )
+    if not 0 < valid_share < 1:
+        raise ValueError(
+            f"valid_share must lie strictly between 0 and 1, got {valid_share}; "
+            "a percentage such as 10 is written 0.10"
+        )
+    n = len(labels)
+    if n < 2:
+        raise DataError(f"a split needs at least 2 rows, one to train and one to validate, got {n}")
+    rng = np.random.default_rng(random_state)
+    n_valid = min(max(round(valid_share * n), 1), n - 1)
+
+    shuffled = rng.permutation(n)
+    _, codes, counts = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
+    if n_valid <= n - len(counts):
+        quotas = _quotas(counts, n_valid, rng)
+        # The rank of each shuffled row within its class; the first of each class are for validation.
+        by_class = np.argsort(codes, kind="stable")
+        rank = np.empty(n, dtype=np.int64)
+        rank[by_class] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+        chosen = rank < quotas[codes]
+    else:
+        chosen = np.arange(n) < n_valid
+    return np.sort(shuffled[~chosen]), np.sort(shuffled[chosen])
+
+
+def _quotas(counts: np.ndarray, n_valid: int, rng: np.random.Generator) -> np.ndarray:
+    """Validation rows of each class: largest remainders, ties by lot, at least one row left in training."""
+    ideal = n_valid * counts / counts.sum()
+    # Rounded down, a share below 1 always leaves a row; only the remainders need a limit.
+    quotas: np.ndarray = n_valid * counts // counts.sum()
+    while (lacking := n_valid - int(quotas.sum())) > 0:
+        lot = rng.permutation(len(counts))
+        open_classes = lot[quotas[lot] < counts[lot] - 1]
+        neediest = open_classes[np.argsort((quotas - ideal)[open_classes], kind="stable")]
+        quotas[neediest[:lacking]] += 1
+    return quotas
+
+
+def split(
+    x: Tensor,
+    noisy_labels: Tensor | np.ndarray,
+    valid_share: float = 0.1,
+    *,
+    num_classes: int,
+    random_state: int | np.random.Generator,
+    augmentation: str = "none",
+) -> NoisyData:
+    """Split rows with noisy labels into a training and a validation part; see `split_rows`.
+
+    `num_classes` is said, not counted, because a class may have lost all its rows to the noise.
+    """
+    labels = torch.as_tensor(noisy_labels)
+    if len(x) != len(labels):
+        raise DataError(
+            f"x and noisy_labels must have the same number of rows, got {len(x)} and {len(labels)}"
+        )
+    train, valid = split_rows(labels.cpu().numpy(), valid_share, random_state=random_state)
+    if int(labels.min()) < 0 or int(labels.max()) >= num_classes:
+        raise DataError(
+            f"noisy_labels must lie in [0, {num_classes - 1}], got {int(labels.min())} to {int(labels.max())}"
+        )
+    labels = labels.long()
+    train_rows, valid_rows = torch.from_numpy(train).to(x.device), torch.from_numpy(valid).to(x.device)
+    return NoisyData(
+        train_x=x[train_rows],
+        train_y=labels[train_rows.to(labels.device)],
+        valid_x=x[valid_rows],
+        valid_y=labels[valid_rows.to(labels.device)],
+        num_classes=num_classes,
+        augmentation=augmentation,
+    )

@@ -1,0 +1,50 @@
+"""T from anchor points: rows of the noisy posterior at the surest instances of each class."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trevision.noise import FloatArray, IntArray
+
+
+def anchor_points(noisy_probs: ArrayLike, percentile: float | None = None) -> IntArray:
+    """For each class the row that serves as its anchor point.
+
+    The row with the highest noisy posterior of the class or, since a maximum over tens of thousands of
+    rows picks the most overconfident one, the row at `percentile` (0 to 100) of that posterior.
+    """
+    probs = _check_probs(noisy_probs)
+    if percentile is not None and not 0 <= percentile <= 100:
+        raise ValueError(f"percentile must lie in [0, 100], got {percentile}")
+    rank = len(probs) - 1 if percentile is None else int(percentile / 100 * (len(probs) - 1))
+    points: IntArray = np.argpartition(probs, rank, axis=0)[rank]
+    return points
+
+
+def anchor_transition(noisy_probs: ArrayLike, percentile: float | None = None) -> FloatArray:
+    """T-hat whose row i is the noisy posterior at the anchor point of class i.
+
+        T[i, j] = P(noisy = j | x_i),   since P(clean = i | x_i) = 1         (Xia et al. 2019, Eq. 1)
+
+    `noisy_probs` (n, C) is an estimate of P(noisy | x) on the training instances, without augmentation;
+    it is not altered. Where x_i is no true anchor point the result is biased, by L in the paper's
+    T-hat = T L: that bias is what T-Revision revises.
+    """
+    probs = _check_probs(noisy_probs)
+    rows: FloatArray = probs[anchor_points(probs, percentile)].astype(np.float64)
+    rows /= rows.sum(axis=1, keepdims=True)
+    return rows
+
+
+def _check_probs(noisy_probs: ArrayLike) -> NDArray[np.floating]:
+    probs = np.asarray(noisy_probs)
+    if probs.ndim != 2 or probs.shape[0] == 0 or probs.shape[1] < 2:
+        raise ValueError(f"noisy_probs must be (n, C) with n >= 1 and C >= 2, got shape {probs.shape}")
+    if not np.issubdtype(probs.dtype, np.floating):
+        raise ValueError(f"noisy_probs must be floating-point probabilities, got dtype {probs.dtype}")
+    if not np.isfinite(probs).all() or probs.min() < 0:
+        raise ValueError("noisy_probs must hold finite probabilities, got NaN, infinity or a negative number")
+    if np.abs(probs.sum(axis=1) - 1).max() > 1e-3:
+        raise ValueError("noisy_probs must have rows that sum to 1; logits want a softmax first")
+    return probs

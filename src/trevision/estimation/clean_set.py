@@ -1,0 +1,56 @@
+"""T from a set of instances whose clean labels are known."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trevision.estimation.anchors import _check_probs
+from trevision.noise import FloatArray, check_labels
+
+
+def counted_transition(
+    clean_labels: ArrayLike, noisy_labels: ArrayLike, num_classes: int, smoothing: float = 0.0
+) -> FloatArray:
+    """T by counting, for instances that have both labels.
+
+        T[i, j] = (#(clean = i, noisy = j) + s) / (#(clean = i) + C s),    s = smoothing
+
+    The paper's start for Clothing1M. A class that no clean label names would have an empty row: it gets
+    the identity's row, the assumption that its labels are right, unless `smoothing` fills it.
+    """
+    if smoothing < 0:
+        raise ValueError(f"smoothing must be at least 0, got {smoothing}")
+    clean = check_labels(clean_labels, num_classes)
+    noisy = check_labels(noisy_labels, num_classes)
+    if clean.shape != noisy.shape:
+        raise ValueError(
+            f"clean_labels and noisy_labels must be of one length, got {len(clean)} and {len(noisy)}"
+        )
+    pairs = np.bincount(clean * num_classes + noisy, minlength=num_classes**2)
+    return _rows_to_one(pairs.reshape(num_classes, num_classes).astype(np.float64) + smoothing)
+
+
+def trusted_transition(noisy_probs: ArrayLike, clean_labels: ArrayLike) -> FloatArray:
+    """T from the noisy posterior at instances of known clean label, for which no noisy label exists.
+
+        T[i, :] = mean of P(noisy | x) over the trusted x with clean label i   (Hendrycks et al. 2018)
+
+    Exact where an instance's class is certain, P(clean = i | x) = 1 for the trusted x of class i; where
+    classes overlap, a row leans towards the rows of the classes it is confused with. A mean over many
+    instances is far less noisy than the single instance that an anchor point is.
+    """
+    probs = _check_probs(noisy_probs)
+    clean = check_labels(clean_labels, probs.shape[1])
+    if len(clean) != len(probs):
+        raise ValueError(
+            f"noisy_probs and clean_labels must be of one length, got {len(probs)} and {len(clean)}"
+        )
+    totals = np.zeros((probs.shape[1], probs.shape[1]))
+    np.add.at(totals, clean, probs)
+    return _rows_to_one(totals)
+
+
+def _rows_to_one(totals: FloatArray) -> FloatArray:
+    sums = totals.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, totals / np.where(sums > 0, sums, 1), np.eye(len(totals)))

@@ -1,0 +1,23 @@
+"""How far an estimate of T lies from the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trevision.noise import validate
+
+
+def transition_error(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """The relative entrywise error that the paper's Figure 3 plots.
+
+        ||T - T-hat - Delta T||_1 / ||T||_1,    ||A||_1 = sum_ij |A[i, j]|
+
+    `truth` must be a transition matrix; `estimate` may be anything of its shape, since an
+    unconstrained T-hat + Delta T leaves the simplex.
+    """
+    true = validate(truth)
+    given = np.asarray(estimate, dtype=np.float64)
+    if given.shape != true.shape:
+        raise ValueError(f"estimate must have the shape of truth, got {given.shape} and {true.shape}")
+    return float(np.abs(true - given).sum() / np.abs(true).sum())

@@ -1,0 +1,255 @@
+"""One experiment: data, noise, method and seed in; a run folder out."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trevision import noise
+from trevision.data import DataError, Dataset, NoisyData, Truth, load, split, take_rows
+from trevision.estimation import transition_error
+from trevision.methods import Learned, Options, Problem, find_method, schedule_for
+from trevision.networks import Standardise, build, choose
+from trevision.training import (
+    Evaluation,
+    FolderStore,
+    NoProgress,
+    Progress,
+    Runtime,
+    launch,
+)
+from trevision.training.checkpoint import write_atomically
+from trevision.training.folder import ModelCard, save_model, write_json
+
+VALIDATION_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a run's result depends on."""
+
+    noise: str | None = None
+    """Noise to add to the training labels: sym-50, pair-45 (percent), or a .csv or .npy file with T."""
+    method: str = "reweight-r"
+    """standard, forward, backward, reweight, forward-r or reweight-r."""
+    schedule: str = "quick"
+    """quick (for two CPU cores) or paper (the published protocol)."""
+    seed: int = 0
+    """Seed of noise, split, initial weights and batches."""
+    network: str | None = None
+    """lenet, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
+    train_size: int | None = None
+    """Use only this many training rows, drawn at random."""
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where a run is computed."""
+
+    accelerator: str = "auto"
+    """auto, cpu, cuda or mps."""
+    devices: int = 1
+    """Number of devices (or CPU processes) that share each batch."""
+    precision: str = "32-true"
+    """Lightning Fabric's precision: 32-true, bf16-mixed, ..."""
+    threads: int | None = None
+    """CPU threads a process; torch's own choice if not given."""
+
+
+def run(
+    source: str,
+    settings: Settings,
+    folder: Path,
+    hardware: Hardware | None = None,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    download_progress: Callable[[int, int | None], None] | None = None,
+) -> dict[str, Any]:
+    """Run one experiment into `folder` and return what its result.json holds.
+
+    A folder that holds the same experiment is continued, or left as it is when finished; one that
+    holds another is refused.
+    """
+    hardware = hardware or Hardware()
+    method = find_method(settings.method)
+    config = {"source": source, **asdict(settings)}
+    finished = _finished_result(folder, config)
+    if finished is not None:
+        return finished
+
+    dataset = load(source, data_dir, download_progress)
+    data, truth = prepare(dataset, settings)
+    shape = tuple(data.train_x.shape[1:])
+    network = settings.network or choose(shape)
+    build(
+        network, shape, data.num_classes, settings.seed
+    )  # an unfit network fails before anything is written
+    if hardware.threads is not None:
+        torch.set_num_threads(hardware.threads)
+    fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
+    schedule = settings.options.applied_to(schedule_for(settings.schedule, dataset.name, len(data.train_x)))
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if fabric.is_global_zero:
+        write_json(folder / "config.json", config)
+    store = FolderStore(folder / "checkpoints")
+    learned = method(
+        Problem(
+            evaluation=Evaluation(data, truth),
+            make_network=lambda: build(network, shape, data.num_classes, settings.seed),
+            standardise=Standardise.from_data(data.train_x),
+            schedule=schedule,
+            seed=settings.seed,
+            runtime=Runtime(
+                fabric,
+                store,
+                _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero),
+            ),
+        )
+    )
+    result = summarise(learned, settings, truth)
+    if fabric.is_global_zero:
+        card = ModelCard(network, shape, dataset.class_values)
+        _write_outcome(folder, config, card, learned, result)
+        store.clear()
+    fabric.barrier()
+    return result
+
+
+def prepare(dataset: Dataset, settings: Settings) -> tuple[NoisyData, Truth]:
+    """The noisy training and validation sets, and apart from them the truth for the record."""
+    if settings.train_size is not None:
+        dataset = take_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
+    labels = dataset.train_y.numpy()
+    transition = None
+    if settings.noise is not None:
+        transition = read_noise(settings.noise, dataset.num_classes)
+        labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
+    data = split(
+        dataset.train_x,
+        labels,
+        VALIDATION_SHARE,
+        num_classes=dataset.num_classes,
+        random_state=np.random.default_rng([settings.seed, 2]),
+        augmentation=dataset.augmentation,
+    )
+    return data, Truth(transition, dataset.test_x, dataset.test_y)
+
+
+def read_noise(name: str, num_classes: int) -> np.ndarray:
+    """T by its noise name, or from a .csv (no header) or .npy file."""
+    path = Path(name)
+    if path.suffix not in (".csv", ".npy"):
+        return noise.parse(name, num_classes)
+    if not path.is_file():
+        raise DataError(f"noise must be a name such as sym-50 or a file with a matrix: {path} does not exist")
+    try:
+        if path.suffix == ".npy":
+            matrix = np.load(path, allow_pickle=False)
+        else:
+            matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+        return noise.validate(matrix, num_classes)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def summarise(learned: Learned, settings: Settings, truth: Truth) -> dict[str, Any]:
+    """The contents of result.json."""
+    selected = learned.selected
+    result: dict[str, Any] = {
+        "method": settings.method,
+        "seed": settings.seed,
+        "noise": settings.noise,
+        "schedule": settings.schedule,
+        "test_accuracy": selected.get("test_accuracy"),
+        "initial_transition_error": None,
+        "transition_error": None,
+        "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
+        "selected_stage": selected["stage"],
+        "selected_epoch": selected["epoch"],
+        "epochs": sum("train_loss" in record for record in learned.history),
+        "seconds": round(sum(record["seconds"] for record in learned.history), 1),
+        "stopped_because": learned.stopped_because,
+        "transition_ran_away": learned.transition_ran_away,
+        "warnings": learned.warnings,
+        "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
+        | {"python": platform.python_version()},
+    }
+    if truth.transition is not None:
+        result["initial_transition_error"] = transition_error(learned.initial_transition, truth.transition)
+        result["transition_error"] = transition_error(learned.transition, truth.transition)
+    return result
+
+
+def _finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a finished run of this config; an error if the folder is another run's."""
+    path = folder / "config.json"
+    if not path.exists():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ValueError(f"out must be a new folder or that of an earlier run, got {folder}")
+        return None
+    known = json.loads(path.read_text(encoding="utf-8"))
+    known.pop("model", None)
+    if known != json.loads(json.dumps(config)):
+        changed = sorted(key for key in config if known.get(key) != json.loads(json.dumps(config[key])))
+        raise ValueError(
+            f"{folder} holds a run with another {', '.join(changed) or 'configuration'}; "
+            "choose another folder, or remove it"
+        )
+    result = folder / "result.json"
+    return json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
+
+
+def _write_outcome(
+    folder: Path,
+    config: dict[str, Any],
+    card: ModelCard,
+    learned: Learned,
+    result: dict[str, Any],
+) -> None:
+    """The files of a finished run; result.json comes last, so that its presence means the run is whole."""
+    lines = "".join(json.dumps(record) + "\n" for record in learned.history)
+    write_atomically(folder / "metrics.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
+    write_atomically(
+        folder / "transition.csv",
+        lambda path: np.savetxt(path, learned.transition, delimiter=",", fmt="%.8g"),
+    )
+    save_model(
+        folder / "model.safetensors",
+        learned.model,
+        learned.initial_transition,
+        learned.transition,
+    )
+    write_json(folder / "config.json", config | {"model": card.to_json()})
+    write_json(folder / "result.json", result)
+
+
+class _MetricsFile:
+    """Writes a line an epoch to metrics.jsonl while the run lasts, and passes everything on.
+
+    The lines of a resumed run may repeat an epoch; the file is written anew, whole, at the end.
+    """
+
+    def __init__(self, folder: Path, after: Progress, writes: bool) -> None:
+        self.path, self.after, self.writes = folder / "metrics.jsonl", after, writes
+
+    def stage(self, name: str, epochs: int, batches: int) -> None:
+        self.after.stage(name, epochs, batches)
+
+    def batch(self) -> None:
+        self.after.batch()
+
+    def epoch(self, metrics: Any) -> None:
+        if self.writes:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(metrics) + "\n")
+        self.after.epoch(metrics)

@@ -1,0 +1,201 @@
+"""The losses of the paper, as pure functions of logits.
+
+Notation: g(x) = softmax(logits) estimates the clean posterior P(Y | x); y is the *noisy* label;
+T[i, j] = P(noisy = j | clean = i), so the noisy posterior is (T' g)_j = sum_i T[i, j] g_i.
+
+Everything is computed from log g, so that confident logits neither underflow nor give nan
+gradients. Shapes: logits (n, C), noisy_labels (n,), transition (C, C); `reduction` is "mean",
+"sum" or "none", the last giving one loss a row.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Reduction = Literal["mean", "sum", "none"]
+
+# A weight g_y / (T'g)_y is at most 1 / T[y, y]. The cap only acts where T[y, y] is (nearly) zero and
+# the weight would overflow; the paper assumes diagonals well above zero and never comes near it.
+LOG_WEIGHT_CAP = 30.0
+
+# An inverse with a larger condition number turns rounding errors of 1e-7 into errors of a tenth.
+CONDITION_LIMIT = 1e6
+
+
+def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    """Plain cross-entropy against the labels as they are given.
+
+    loss = -log g_y
+    """
+    return F.cross_entropy(logits, noisy_labels, reduction=reduction)
+
+
+def forward_nll(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    transition: Tensor,
+    *,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Cross-entropy against noisy labels, predicted through `transition`.
+
+    loss = -log sum_i T[i, y] g_i                             (Patrini et al. 2017, Theorem 2)
+
+    Classifier-consistent: with the true T the minimiser's argmax is the clean Bayes classifier.
+    """
+    log_clean = _log_clean(logits, noisy_labels, transition)
+    return _reduce(-log_noisy_prob(log_clean, noisy_labels, transition), reduction)
+
+
+def backward_nll(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    transition: Tensor,
+    *,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Cross-entropy corrected by the inverse of `transition`, unbiased for the clean loss.
+
+        loss = sum_j (T^-1)[y, j] (-log g_j)                      (Patrini et al. 2017, Theorem 1)
+
+    Notes
+    -----
+    The paper's Appendix B prints (T')^-1. What it claims of the loss, that its mean over noisy
+    labels given the clean one is the clean loss, sum_y T[i, y] loss(y) = -log g_i, needs T^-1 under
+    the paper's own T[i, j] = P(noisy = j | clean = i); the two agree for a symmetric T only.
+    The loss may be negative, and is unbounded below: that is the method's, not a mistake.
+    """
+    return _backward(logits, noisy_labels, invert(transition), reduction)
+
+
+def reweight_nll(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    transition: Tensor,
+    *,
+    live_weight: bool = False,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Cross-entropy weighted by the ratio of clean to noisy posterior of the given label.
+
+        loss = beta * (-log g_y),    beta = g_y / (T'g)_y         (Xia et al. 2019, Eq. 3)
+
+    Risk-consistent: with the true T and g the true posterior, its mean is the clean risk (Eq. 2).
+
+    `live_weight` decides whether the gradient also reaches the logits through beta. Detached (the
+    default), beta is an importance weight, a number. Live, it is a term to be minimised, and
+    beta * (-log g_y) also falls when g_y goes to zero: a degenerate optimum. A `transition` that
+    requires a gradient gets one either way, and only through beta: there is no other T in Eq. 3.
+    """
+    log_clean = _log_clean(logits, noisy_labels, transition)
+    in_weight = log_clean if live_weight else log_clean.detach()
+    log_weight = _pick(in_weight, noisy_labels) - log_noisy_prob(in_weight, noisy_labels, transition)
+    weight = log_weight.clamp(max=LOG_WEIGHT_CAP).exp()
+    return _reduce(-weight * _pick(log_clean, noisy_labels), reduction)
+
+
+def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tensor:
+    """log (T'g)_y for each row, from log g: the log-probability of the given label.
+
+    `transition` may leave the simplex (an unconstrained T-hat + Delta T does). Where negative entries
+    make (T'g)_y negative, its logarithm does not exist and the smallest positive number takes its place.
+    """
+    into_label = transition.t()[noisy_labels]  # row n: T[:, y_n]
+    # The largest term of each sum is taken out, as in log-sum-exp, but only among terms that count.
+    peak = log_clean_probs.masked_fill(into_label <= 0, -torch.inf).amax(dim=1, keepdim=True).detach()
+    peak = torch.where(peak.isfinite(), peak, 0.0)
+    # Terms that count have exponents <= 0. The clamp only keeps terms with T = 0 from being 0 * inf,
+    # and their derivative with respect to T finite.
+    scaled = (log_clean_probs - peak).clamp(max=LOG_WEIGHT_CAP).exp()
+    total = (into_label * scaled).sum(dim=1)
+    tiny = torch.finfo(total.dtype).tiny
+    return total.clamp(min=tiny).log() + peak.squeeze(1)
+
+
+def invert(transition: Tensor) -> Tensor:
+    """T^-1, refusing a T that is singular or too close to it."""
+    wide = transition.double()
+    condition = torch.linalg.cond(wide).item()
+    if not condition < CONDITION_LIMIT:
+        raise ValueError(
+            f"transition must be invertible for the backward loss, got condition number {condition:.3g} "
+            f"(limit {CONDITION_LIMIT:.0e}); the forward and reweight losses need no inverse"
+        )
+    inverse: Tensor = torch.linalg.inv(wide)
+    return inverse.to(transition.dtype)
+
+
+class ForwardLoss(nn.Module):
+    """`forward_nll` with a fixed transition matrix."""
+
+    transition: Tensor
+
+    def __init__(self, transition: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("transition", transition.detach().clone())
+
+    def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
+        return forward_nll(logits, noisy_labels, self.transition)
+
+
+class BackwardLoss(nn.Module):
+    """`backward_nll` with a fixed transition matrix, inverted once."""
+
+    inverse: Tensor
+
+    def __init__(self, transition: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("inverse", invert(transition.detach()))
+
+    def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
+        return _backward(logits, noisy_labels, self.inverse, "mean")
+
+
+class ReweightLoss(nn.Module):
+    """`reweight_nll` with a fixed transition matrix."""
+
+    transition: Tensor
+
+    def __init__(self, transition: Tensor, *, live_weight: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("transition", transition.detach().clone())
+        self.live_weight = live_weight
+
+    def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
+        return reweight_nll(logits, noisy_labels, self.transition, live_weight=self.live_weight)
+
+
+def _backward(logits: Tensor, noisy_labels: Tensor, inverse: Tensor, reduction: Reduction) -> Tensor:
+    log_clean = _log_clean(logits, noisy_labels, inverse)
+    return _reduce(-(inverse[noisy_labels] * log_clean).sum(dim=1), reduction)
+
+
+def _log_clean(logits: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tensor:
+    """log g, after the shapes are known to fit."""
+    if logits.ndim != 2 or noisy_labels.shape != logits.shape[:1]:
+        raise ValueError(
+            f"logits must be (n, C) and noisy_labels (n,), got {tuple(logits.shape)} and "
+            f"{tuple(noisy_labels.shape)}"
+        )
+    if transition.shape != (logits.shape[1], logits.shape[1]):
+        raise ValueError(
+            f"transition must be (C, C) for logits (n, C), got {tuple(transition.shape)} for "
+            f"{tuple(logits.shape)}"
+        )
+    return F.log_softmax(logits, dim=1)
+
+
+def _pick(log_probs: Tensor, labels: Tensor) -> Tensor:
+    return log_probs.gather(1, labels[:, None]).squeeze(1)
+
+
+def _reduce(losses: Tensor, reduction: Reduction) -> Tensor:
+    if reduction == "none":
+        return losses
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f"reduction must be mean, sum or none, got {reduction!r}")
+    return losses.mean() if reduction == "mean" else losses.sum()

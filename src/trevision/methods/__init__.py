@@ -1,0 +1,40 @@
+"""One learning method a file, each a straight line of named stages."""
+
+from __future__ import annotations
+
+import difflib
+
+from trevision.methods import backward, forward, reweight, standard, t_revision
+from trevision.methods.problem import Learned, Method, Options, Problem
+from trevision.methods.schedules import SCHEDULES, Schedule, schedule_for
+
+METHODS: dict[str, Method] = {
+    "standard": standard.fit,
+    "forward": forward.fit,
+    "backward": backward.fit,
+    "reweight": reweight.fit,
+    "forward-r": t_revision.fit_forward,
+    "reweight-r": t_revision.fit_reweight,
+}
+
+
+def find_method(name: str) -> Method:
+    """The method of that name; the error for another name lists those there are."""
+    if name not in METHODS:
+        near = difflib.get_close_matches(str(name), METHODS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}{hint}")
+    return METHODS[name]
+
+
+__all__ = [
+    "METHODS",
+    "SCHEDULES",
+    "Learned",
+    "Method",
+    "Options",
+    "Problem",
+    "Schedule",
+    "find_method",
+    "schedule_for",
+]

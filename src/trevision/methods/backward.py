@@ -1,0 +1,28 @@
+"""`backward`: cross-entropy corrected by the inverse of T-hat (Patrini et al., CVPR 2017)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from trevision.losses import BackwardLoss
+from trevision.methods.problem import Learned, Problem
+from trevision.methods.stages import (
+    conclude,
+    estimate_transition,
+    fit_noisy_posterior,
+    train_classifier,
+)
+
+
+def fit(problem: Problem) -> Learned:
+    posterior = fit_noisy_posterior(problem)
+    initial = estimate_transition(problem, posterior)
+    # T-hat stays fixed, so it is inverted once and not in every step.
+    loss = BackwardLoss(torch.tensor(initial, dtype=torch.float32)).to(problem.runtime.fabric.device)
+
+    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+        return loss(logits, noisy_labels)
+
+    trained = train_classifier(problem, posterior, initial, objective)
+    return conclude(problem, initial, [posterior, trained])

@@ -1,0 +1,90 @@
+"""What a method is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from torch import Tensor, nn
+
+from trevision.data.noisy import NoisyData
+from trevision.methods.schedules import Schedule
+from trevision.training import Evaluation, NoisyLabelModel, Runtime
+from trevision.transition import PARAMETERISATIONS, Parameterisation
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices about the revision that override the schedule's; None leaves the schedule's."""
+
+    revision: str | None = None
+    """How Delta T may move: slack, projected, simplex or frozen."""
+    weight: str | None = None
+    """Whether the revision's gradient flows through the weight g/(T'g): live or detached."""
+    lr_revision: float | None = None
+    """Learning rate of the network in the revision."""
+    lr_transition: float | None = None
+    """Learning rate of Delta T in the revision."""
+
+    def __post_init__(self) -> None:
+        if self.revision is not None and self.revision not in PARAMETERISATIONS:
+            raise ValueError(f"revision must be one of {', '.join(PARAMETERISATIONS)}, got {self.revision!r}")
+        if self.weight not in (None, "live", "detached"):
+            raise ValueError(f"weight must be live or detached, got {self.weight!r}")
+        for name in ("lr_revision", "lr_transition"):
+            rate = getattr(self, name)
+            if rate is not None and not 0 <= rate < float("inf"):
+                raise ValueError(f"{name} must be a learning rate of at least 0, got {rate}")
+
+    def applied_to(self, schedule: Schedule) -> Schedule:
+        """The schedule with these choices in it."""
+        revision = schedule.revision
+        if self.lr_revision is not None:
+            revision = replace(revision, lr=self.lr_revision)
+        if self.lr_transition is not None:
+            revision = replace(revision, lr_transition=self.lr_transition)
+        return replace(
+            schedule,
+            revision=revision,
+            parameterisation=cast(Parameterisation, self.revision or schedule.parameterisation),
+            live_weight=schedule.live_weight if self.weight is None else self.weight == "live",
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Noisy data, a network to train on them, a schedule, a seed, and where to do it.
+
+    Clean test labels and the true T are out of a method's reach: `evaluation` records them only.
+    """
+
+    evaluation: Evaluation
+    make_network: Callable[[], nn.Module]
+    standardise: nn.Module
+    schedule: Schedule
+    seed: int
+    runtime: Runtime
+
+    @property
+    def data(self) -> NoisyData:
+        return self.evaluation.data
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a method learnt: the model in its selected state, T before and after, and how it went."""
+
+    model: NoisyLabelModel
+    initial_transition: np.ndarray
+    transition: np.ndarray
+    selected: dict[str, Any]
+    history: list[dict[str, Any]]
+    stopped_because: str
+    warnings: list[str] = field(default_factory=list)
+    transition_ran_away: bool = False
+
+
+Method = Callable[[Problem], Learned]
+Objective = Callable[[Tensor, Tensor, Tensor], Tensor]

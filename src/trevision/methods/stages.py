@@ -1,0 +1,189 @@
+"""The stages that methods are made of (Algorithm 1 of the paper).
+
+    fit_noisy_posterior -> estimate_transition -> train_classifier -> revise
+
+A stage starts from the selected state of the one before it and returns its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trevision import losses
+from trevision.estimation import anchor_transition, trusted_transition
+from trevision.methods.problem import Learned, Objective, Problem
+from trevision.training import (
+    Batch,
+    NoisyLabelModel,
+    Phase,
+    Stage,
+    StageResult,
+    class_probs,
+    run_stage,
+)
+from trevision.transition import Parameterisation, Transition
+
+# Rows of a transition matrix sum to 1. An unconstrained Delta T that has moved a row's sum by more than
+# this is no longer correcting an estimate.
+RUNAWAY = 0.25
+
+
+class TransitionWarning(UserWarning):
+    """The learnt transition matrix is not to be trusted."""
+
+
+def fit_noisy_posterior(problem: Problem) -> StageResult:
+    """Algorithm 1, line 1: plain cross-entropy on noisy labels, so that g estimates P(noisy | x)."""
+    model = NoisyLabelModel(problem.standardise, problem.make_network(), None)
+    return _run(problem, "noisy-posterior", model, _plain_step, problem.schedule.noisy_posterior)
+
+
+def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
+    """Algorithm 1, line 2: T-hat from anchor points, or from the trusted set where there is one."""
+    model = _restored(problem, posterior)
+    if problem.data.trusted_x is not None and problem.data.trusted_y is not None:
+        return trusted_transition(
+            class_probs(model, problem.data.trusted_x).numpy(),
+            problem.data.trusted_y.numpy(),
+        )
+    probs = class_probs(model, problem.data.train_x).numpy()
+    return anchor_transition(probs, problem.schedule.anchor_percentile)
+
+
+def continue_plainly(problem: Problem, start: StageResult, name: str, phase: Phase) -> StageResult:
+    """More of plain cross-entropy, for `standard` to spend the budget that other methods have."""
+    model = _restored(problem, start)
+    return _run(problem, name, model, _plain_step, phase, start_counts=True)
+
+
+def train_classifier(
+    problem: Problem, posterior: StageResult, initial: np.ndarray, objective: Objective
+) -> StageResult:
+    """Algorithm 1, line 3: a corrected loss with T-hat held fixed, from the network of stage 1."""
+    model = _restored(problem, posterior, initial, "frozen")
+    return _run(
+        problem,
+        "classifier",
+        model,
+        _corrected_step(objective),
+        problem.schedule.classifier,
+    )
+
+
+def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:
+    """Algorithm 1, line 4: the corrected loss with T-hat + Delta T, both learnt, Delta T from zero."""
+    schedule = problem.schedule
+    model = _restored(problem, trained, initial, schedule.parameterisation)
+    return _run(
+        problem,
+        "revision",
+        model,
+        _corrected_step(objective),
+        schedule.revision,
+        start_counts=True,
+    )
+
+
+def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResult]) -> Learned:
+    """What was learnt, from the results of all stages; the last one's selected state is the model.
+
+    Warns where an unconstrained T ran away in any epoch, selected or not.
+    """
+    last = results[-1]
+    state = last.state
+    matrix = initial
+    learnt: Transition | None = None
+    if "transition.initial" in state:
+        kind = problem.schedule.parameterisation if "transition.free" in state else "frozen"
+        learnt = Transition(state["transition.initial"], kind)
+    model = NoisyLabelModel(problem.standardise, problem.make_network(), learnt)
+    model.load_state_dict(state)
+    if learnt is not None:
+        matrix = learnt.matrix.detach().double().numpy()
+    history = [record for result in results for record in result.history]
+    sums = [s for record in history for s in record.get("transition_row_sums", ())]
+    ran_away = any(abs(s - 1) > RUNAWAY for s in sums)
+    messages = []
+    if ran_away:
+        messages.append(
+            f"the transition matrix ran away: its rows, which should sum to 1, reached sums from "
+            f"{min(sums):.2f} to {max(sums):.2f}; use the simplex revision or a lower lr_transition"
+        )
+        warnings.warn(messages[0], TransitionWarning, stacklevel=2)
+    early = [r.stopped_because for r in results if r.stopped_because != "all epochs done"]
+    return Learned(
+        model=model.eval(),
+        initial_transition=initial,
+        transition=matrix,
+        selected=last.selected,
+        history=history,
+        stopped_because="; ".join(early) or "all epochs done",
+        warnings=messages,
+        transition_ran_away=ran_away,
+    )
+
+
+def forward_objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+    """The Forward loss, for either stage."""
+    return losses.forward_nll(logits, noisy_labels, matrix)
+
+
+def reweight_objective(live_weight: bool) -> Objective:
+    """The Reweight loss, with the weight live or detached."""
+
+    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+        return losses.reweight_nll(logits, noisy_labels, matrix, live_weight=live_weight)
+
+    return objective
+
+
+def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
+    logits, _ = model(batch.x)
+    return losses.cross_entropy(logits, batch.noisy_labels)
+
+
+def _corrected_step(objective: Objective):
+    def step(model: nn.Module, batch: Batch) -> Tensor:
+        logits, matrix = model(batch.x)
+        return objective(logits, batch.noisy_labels, matrix)
+
+    return step
+
+
+def _restored(
+    problem: Problem,
+    result: StageResult,
+    initial: np.ndarray | None = None,
+    parameterisation: Parameterisation = "frozen",
+) -> NoisyLabelModel:
+    """The network in the state that `result` selected, in front of a fresh transition."""
+    network = problem.make_network()
+    prefix = "network."
+    state = {k.removeprefix(prefix): v for k, v in result.state.items() if k.startswith(prefix)}
+    network.load_state_dict(state)
+    transition = None
+    if initial is not None:
+        transition = Transition(torch.tensor(initial, dtype=torch.float32), parameterisation)
+    return NoisyLabelModel(copy.deepcopy(problem.standardise), network, transition)
+
+
+def _run(
+    problem: Problem,
+    name: str,
+    model: NoisyLabelModel,
+    step,
+    phase: Phase,
+    *,
+    start_counts=False,
+):
+    # A batch cannot be larger than the data, and a stage of zero epochs leaves its start as it is.
+    phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
+    stage = Stage(name, model, step, phase, start_counts=start_counts)
+    return run_stage(stage, problem.evaluation, problem.runtime, problem.seed)

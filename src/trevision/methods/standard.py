@@ -1,0 +1,24 @@
+"""`standard`: plain cross-entropy on the labels as they are given.
+
+The baseline of every comparison: the same network, the same phases and the same selection as the
+revision methods have, without a transition matrix. T-hat is read off its first stage for the record.
+"""
+
+from __future__ import annotations
+
+from trevision.methods.problem import Learned, Problem
+from trevision.methods.stages import (
+    conclude,
+    continue_plainly,
+    estimate_transition,
+    fit_noisy_posterior,
+)
+
+
+def fit(problem: Problem) -> Learned:
+    schedule = problem.schedule
+    posterior = fit_noisy_posterior(problem)
+    initial = estimate_transition(problem, posterior)
+    trained = continue_plainly(problem, posterior, "classifier", schedule.classifier)
+    tuned = continue_plainly(problem, trained, "fine-tuning", schedule.revision)
+    return conclude(problem, initial, [posterior, trained, tuned])

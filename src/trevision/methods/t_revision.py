@@ -1,0 +1,35 @@
+"""`reweight-r` and `forward-r`: T-Revision (Xia et al., NeurIPS 2019, Algorithm 1).
+
+The classifier is first trained with T-hat held fixed, then together with Delta T. `reweight-r` is the
+paper's method, on the risk-consistent loss of Eq. 3; `forward-r` revises under the Forward loss.
+"""
+
+from __future__ import annotations
+
+from trevision.methods.problem import Learned, Objective, Problem
+from trevision.methods.stages import (
+    conclude,
+    estimate_transition,
+    fit_noisy_posterior,
+    forward_objective,
+    revise,
+    reweight_objective,
+    train_classifier,
+)
+
+
+def fit_forward(problem: Problem) -> Learned:
+    return _fit(problem, forward_objective, forward_objective)
+
+
+def fit_reweight(problem: Problem) -> Learned:
+    live = reweight_objective(problem.schedule.live_weight)
+    return _fit(problem, reweight_objective(live_weight=False), live)
+
+
+def _fit(problem: Problem, training: Objective, revision: Objective) -> Learned:
+    posterior = fit_noisy_posterior(problem)
+    initial = estimate_transition(problem, posterior)
+    trained = train_classifier(problem, posterior, initial, training)
+    revised = revise(problem, trained, initial, revision)
+    return conclude(problem, initial, [posterior, trained, revised])

@@ -1,0 +1,93 @@
+"""Networks by name: which one suits a sample's shape, and how to build it from a seed."""
+
+from difflib import get_close_matches
+from math import prod
+
+import torch
+from torch import nn
+
+from .lenet import SMALLEST_IMAGE, LeNet5
+from .mlp import MLP
+from .resnet import resnet18, resnet34, resnet50
+
+NETWORKS = ("lenet", "resnet18", "resnet34", "resnet50", "mlp")
+
+# The least side for each network of images. The ResNets halve a small image three times and a
+# photograph five times; below these sides their last stages would see little but padding.
+_SMALLEST_SIDE = {"lenet": SMALLEST_IMAGE, "resnet18": 8, "resnet34": 8, "resnet50": 32}
+
+
+def choose(shape: tuple[int, ...]) -> str:
+    """A sensible network for samples of `shape`: `(channels, height, width)` for images.
+
+    - one channel of at least 20 pixels each way: lenet
+    - three channels of 24 to 96 pixels each way: resnet18
+    - three channels of more pixels: resnet50
+    - anything else, such as tables and 8 x 8 images: mlp
+    """
+    shape = _checked_shape(shape)
+    if len(shape) != 3:
+        return "mlp"
+    channels, *sides = shape
+    if channels == 1 and min(sides) >= 20:
+        return "lenet"
+    if channels == 3 and min(sides) >= 24:
+        return "resnet18" if max(sides) <= 96 else "resnet50"
+    return "mlp"
+
+
+def build(name: str, shape: tuple[int, ...], num_classes: int, seed: int) -> nn.Module:
+    """The network `name` for samples of `shape`, with initial weights drawn from `seed`.
+
+    The same seed gives the same weights, and torch's global generators are left as they were.
+    Weights of convolutions are in `channels_last` order.
+    """
+    if name not in NETWORKS:
+        near = get_close_matches(name, NETWORKS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"name must be one of {', '.join(NETWORKS)}, got {name!r}{hint}")
+    shape = _checked_shape(shape)
+    if num_classes < 2:
+        raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+    if name != "mlp":
+        _require_image(name, shape)
+    # Only the CPU's generator is forked and seeded: torch.manual_seed would also reseed the GPUs',
+    # whose state is not restored. So the weights are drawn on the CPU, whatever the default device.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(int(seed))
+        network = _draw(name, shape, num_classes)
+    # torch's type stubs do not know this argument of Module.to.
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
+
+
+def _draw(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    if name == "mlp":
+        return MLP(prod(shape), num_classes)
+    channels, height, width = shape
+    if name == "lenet":
+        return LeNet5(num_classes, channels, (height, width))
+    return {"resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}[name](num_classes, channels)
+
+
+def _checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    shape = tuple(shape)
+    if not shape or min(shape) < 1:
+        raise ValueError(
+            f"shape must be the shape of one sample, of positive sides, got {shape}; "
+            "a table of 20 columns has the shape (20,)"
+        )
+    return shape
+
+
+def _require_image(name: str, shape: tuple[int, ...]) -> None:
+    least = _SMALLEST_SIDE[name]
+    if len(shape) != 3:
+        raise ValueError(
+            f"shape must be (channels, height, width) for {name}, got {shape}; "
+            "use mlp for anything but images"
+        )
+    if min(shape[1:]) < least:
+        swapped = shape[2] in (1, 3) and min(shape[:2]) >= least
+        hint = "move the channels to the front" if swapped else "use mlp for smaller images"
+        raise ValueError(f"shape must have at least {least} pixels each way for {name}, got {shape}; {hint}")

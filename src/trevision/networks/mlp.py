@@ -1,0 +1,29 @@
+"""A small fully connected network, for tables and for very small images."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+
+class MLP(nn.Module):
+    """Fully connected layers with ReLU between them; the input is flattened to `in_features`.
+
+    It has neither batch normalisation nor dropout: a batch of one can be trained on, and training
+    and prediction compute the same function.
+    """
+
+    def __init__(self, in_features: int, num_classes: int, hidden: Sequence[int] = (256, 128)) -> None:
+        super().__init__()
+        widths = (in_features, *hidden, num_classes)
+        if min(widths) < 1:
+            raise ValueError(f"in_features, hidden and num_classes must be at least 1, got widths {widths}")
+        layers: list[nn.Module] = []
+        for fan_in, fan_out in pairwise(widths):
+            layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+        self.layers = nn.Sequential(*layers[:-1])  # logits leave without ReLU
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Logits of shape `(batch, num_classes)`."""
+        logits: Tensor = self.layers(batch.flatten(1))
+        return logits

@@ -1,0 +1,132 @@
+"""Residual networks with torchvision's parameter names and shapes."""
+
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+WIDTHS = (64, 128, 256, 512)
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions around a shortcut (He et al. 2016, figure 5 left)."""
+
+    expansion = 1
+
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _conv(in_channels, width, 3, stride)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = _conv(width, width, 3)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = _shortcut(in_channels, width, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = self.bn2(self.conv2(x))
+        return F.relu(x + shortcut, inplace=True)
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 and 1x1 convolutions around a shortcut (He et al. 2016, figure 5 right).
+
+    Notes
+    -----
+    The stride sits on the 3x3 convolution and not, as in the paper, on the first 1x1: that is the
+    "v1.5" for which torchvision publishes weights.
+    """
+
+    expansion = 4
+
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        out_channels = width * self.expansion
+        self.conv1 = _conv(in_channels, width, 1)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = _conv(width, width, 3, stride)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = _conv(width, out_channels, 1)
+        self.bn3 = nn.BatchNorm2d(out_channels)
+        self.downsample = _shortcut(in_channels, out_channels, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.relu(self.bn2(self.conv2(x)), inplace=True)
+        x = self.bn3(self.conv3(x))
+        return F.relu(x + shortcut, inplace=True)
+
+
+class ResNet(nn.Module):
+    """A residual network of four stages; `cifar_stem` keeps small images at their full size at first.
+
+    The CIFAR stem is a 3x3 convolution of stride 1 without pooling; the ImageNet stem is a 7x7
+    convolution of stride 2 and a max pooling of stride 2, so that it sees an image at a quarter of
+    its size.
+    """
+
+    def __init__(
+        self,
+        block: type[BasicBlock] | type[Bottleneck],
+        blocks_per_stage: Sequence[int],
+        num_classes: int,
+        in_channels: int = 3,
+        *,
+        cifar_stem: bool,
+    ) -> None:
+        super().__init__()
+        self.cifar_stem = cifar_stem
+        self.conv1 = _conv(in_channels, WIDTHS[0], 3) if cifar_stem else _conv(in_channels, WIDTHS[0], 7, 2)
+        self.bn1 = nn.BatchNorm2d(WIDTHS[0])
+
+        def stage(channels: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+            later = [block(width * block.expansion, width, 1) for _ in range(blocks - 1)]
+            return nn.Sequential(block(channels, width, stride), *later)
+
+        first, second, third, fourth = blocks_per_stage
+        self.layer1 = stage(WIDTHS[0], WIDTHS[0], first, 1)
+        self.layer2 = stage(WIDTHS[0] * block.expansion, WIDTHS[1], second, 2)
+        self.layer3 = stage(WIDTHS[1] * block.expansion, WIDTHS[2], third, 2)
+        self.layer4 = stage(WIDTHS[2] * block.expansion, WIDTHS[3], fourth, 2)
+        self.fc = nn.Linear(WIDTHS[3] * block.expansion, num_classes)
+
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of shape `(batch, num_classes)`."""
+        x = F.relu(self.bn1(self.conv1(images)), inplace=True)
+        if not self.cifar_stem:
+            x = F.max_pool2d(x, 3, stride=2, padding=1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+        return logits
+
+
+def resnet18(num_classes: int, in_channels: int = 3) -> ResNet:
+    """ResNet-18 with the CIFAR stem, for images of about 32 pixels."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, in_channels, cifar_stem=True)
+
+
+def resnet34(num_classes: int, in_channels: int = 3) -> ResNet:
+    """ResNet-34 with the CIFAR stem, for images of about 32 pixels."""
+    return ResNet(BasicBlock, (3, 4, 6, 3), num_classes, in_channels, cifar_stem=True)
+
+
+def resnet50(num_classes: int, in_channels: int = 3) -> ResNet:
+    """ResNet-50 with the ImageNet stem, for photographs; torchvision's weights fit it."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), num_classes, in_channels, cifar_stem=False)
+
+
+def _conv(in_channels: int, out_channels: int, side: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the image size at stride 1; batch normalisation supplies the bias."""
+    return nn.Conv2d(in_channels, out_channels, side, stride, padding=side // 2, bias=False)
+
+
+def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Sequential | None:
+    """A projection where the block changes the shape, nothing where the input can be added as it is."""
+    if stride == 1 and in_channels == out_channels:
+        return None
+    return nn.Sequential(_conv(in_channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))

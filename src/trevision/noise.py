@@ -1,0 +1,161 @@
+"""Transition matrices and label corruption.
+
+One convention holds in all of trevision, and this is where it is stated:
+
+    T[i, j] = P(noisy = j | clean = i)
+
+so rows sum to 1, and the noisy posterior is `clean_probs @ T`. Matrices written the other way
+round (cleanlab's `noise_matrix` has columns that sum to 1) are turned at the door by `from_cleanlab`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+NOISE_KINDS = ("sym", "pair")
+
+
+def symmetric(num_classes: int, rate: float) -> FloatArray:
+    """The matrix that keeps a label with probability 1 - rate and else moves it to any other class.
+
+        T[i, i] = 1 - rate,    T[i, j] = rate / (C - 1)          (Xia et al. 2019, Appendix D)
+
+    >>> symmetric(3, 0.5)
+    array([[0.5 , 0.25, 0.25],
+           [0.25, 0.5 , 0.25],
+           [0.25, 0.25, 0.5 ]])
+    """
+    _check_classes_and_rate(num_classes, rate)
+    transition = np.full((num_classes, num_classes), rate / (num_classes - 1))
+    np.fill_diagonal(transition, 1.0 - rate)
+    return transition
+
+
+def pair_flip(num_classes: int, rate: float) -> FloatArray:
+    """The matrix that moves a label to the next class, cyclically, with probability `rate`.
+
+        T[i, i] = 1 - rate,    T[i, (i + 1) mod C] = rate        (Han et al. 2018)
+
+    >>> pair_flip(3, 0.25)
+    array([[0.75, 0.25, 0.  ],
+           [0.  , 0.75, 0.25],
+           [0.25, 0.  , 0.75]])
+    """
+    _check_classes_and_rate(num_classes, rate)
+    identity = np.eye(num_classes)
+    return (1.0 - rate) * identity + rate * np.roll(identity, 1, axis=1)
+
+
+def parse(name: str, num_classes: int) -> FloatArray:
+    """The matrix that a noise name such as `sym-50` or `pair-45` (percent) stands for.
+
+    >>> parse("pair-45", 2)
+    array([[0.55, 0.45],
+           [0.45, 0.55]])
+    """
+    match = re.fullmatch(r"([a-z]+)-(\d+(?:\.\d+)?)%?", name.strip().lower())
+    if match is None or match[1] not in NOISE_KINDS:
+        raise ValueError(
+            f"noise must be a name such as sym-50 or pair-45 (a kind of {', '.join(NOISE_KINDS)} and a "
+            f"percentage), got {name!r}"
+        )
+    percent = float(match[2])
+    if percent > 100:
+        raise ValueError(f"noise must be a percentage in [0, 100], got {name!r}; half is written sym-50")
+    build = symmetric if match[1] == "sym" else pair_flip
+    return build(num_classes, percent / 100)
+
+
+def validate(transition: ArrayLike, num_classes: int | None = None) -> FloatArray:
+    """`transition` as a float64 copy, once it is known to be a transition matrix."""
+    matrix = np.array(transition, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"transition must be a square matrix, got shape {matrix.shape}")
+    if num_classes is not None and len(matrix) != num_classes:
+        raise ValueError(
+            f"transition must have one row for each of the {num_classes} classes, got shape {matrix.shape}"
+        )
+    if len(matrix) < 2:
+        raise ValueError(f"transition must have at least 2 classes, got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError("transition must hold finite numbers, got NaN or infinity")
+    if matrix.min() < 0:
+        row, column = np.unravel_index(matrix.argmin(), matrix.shape)
+        raise ValueError(
+            f"transition must hold probabilities, got {matrix.min():.4g} in row {row}, column {column}"
+        )
+    sums = matrix.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > 1e-6:
+        hint = (
+            "; its columns do: T[i, j] is P(noisy = j | clean = i), so transpose it (noise.from_cleanlab)"
+            if np.allclose(matrix.sum(axis=0), 1, atol=1e-6)
+            else ""
+        )
+        raise ValueError(
+            f"transition must have rows that sum to 1, got {sums[worst]:.4g} in row {worst}{hint}"
+        )
+    return matrix
+
+
+def corrupt(
+    labels: ArrayLike,
+    transition: ArrayLike,
+    random_state: int | np.random.Generator | None = None,
+) -> IntArray:
+    """Noisy labels: each label i replaced by j with probability T[i, j], independently.
+
+    `labels` holds integers 0..C-1. One uniform number is drawn a label and looked up in the
+    cumulated row of its class, so memory stays linear in the number of labels.
+    """
+    matrix = validate(transition)
+    clean = check_labels(labels, len(matrix))
+    uniform = np.random.default_rng(random_state).random(len(clean))
+    cumulated = np.cumsum(matrix, axis=1)
+    cumulated /= cumulated[:, -1:]  # the last entry is then exactly 1, above every uniform number
+
+    noisy = np.empty_like(clean)
+    by_class = np.argsort(clean, kind="stable")
+    ends = np.cumsum(np.bincount(clean, minlength=len(matrix)))
+    for row, rows in enumerate(np.split(by_class, ends[:-1])):
+        # "right" steps over entries of probability zero, which repeat their neighbour's total.
+        noisy[rows] = np.searchsorted(cumulated[row], uniform[rows], side="right")
+    return noisy
+
+
+def check_labels(labels: ArrayLike, num_classes: int) -> IntArray:
+    """`labels` as int64, once they are known to be a flat array of integers 0..num_classes-1."""
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise ValueError(f"labels must be one-dimensional, got shape {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"labels must be integers from 0 to {num_classes - 1}, got dtype {array.dtype}")
+    if array.size and (array.min() < 0 or array.max() >= num_classes):
+        raise ValueError(
+            f"labels must lie in 0..{num_classes - 1} for {num_classes} classes, "
+            f"got {array.min()}..{array.max()}"
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def from_cleanlab(noise_matrix: ArrayLike) -> FloatArray:
+    """T from cleanlab's `noise_matrix[j, i] = P(given = j | true = i)`, whose columns sum to 1."""
+    return validate(np.asarray(noise_matrix, dtype=np.float64).T)
+
+
+def to_cleanlab(transition: ArrayLike) -> FloatArray:
+    """cleanlab's `noise_matrix` (columns that sum to 1) from T."""
+    return np.ascontiguousarray(validate(transition).T)
+
+
+def _check_classes_and_rate(num_classes: int, rate: float) -> None:
+    if num_classes < 2:
+        raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+    if not 0 <= rate <= 1:
+        raise ValueError(f"rate must lie in [0, 1], got {rate}; a percentage such as 20 is written 0.20")

@@ -1,0 +1,68 @@
+"""What is measured after every epoch, and what of it may choose the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trevision.data.noisy import NoisyData, Truth
+from trevision.estimation import transition_error
+
+PREDICTION_BATCH = 1000
+
+
+@torch.no_grad()
+def class_probs(model: nn.Module, x: Tensor, batch_size: int = PREDICTION_BATCH) -> Tensor:
+    """The clean posterior g(x) for every row of `x`, (n, C), in float32 on the CPU."""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    parts = [torch.softmax(model(part.to(device))[0].float(), dim=1).cpu() for part in x.split(batch_size)]
+    model.train(was_training)
+    return torch.cat(parts)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measures a model on the noisy validation set and, where they exist, on trusted and true labels.
+
+    `truth` is only ever recorded. Selection looks at `score`: the error on the noisy validation labels
+    (Algorithm 1 of the paper) or, where the user has clean labels to give, on the trusted set.
+    """
+
+    data: NoisyData
+    truth: Truth | None = None
+
+    @property
+    def select_by(self) -> str:
+        return "noisy_validation_error" if self.data.trusted_x is None else "trusted_error"
+
+    def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
+        """The metrics of one epoch: the noisy posterior T'g against noisy labels, g against clean ones."""
+        data, truth = self.data, self.truth
+        clean = class_probs(model, data.valid_x)
+        matrix = None if transition is None else transition.detach().float().cpu()
+        noisy = clean if matrix is None else clean @ matrix
+        given = noisy.gather(1, data.valid_y.cpu()[:, None]).clamp(min=1e-12)
+        metrics: dict[str, Any] = {
+            "noisy_validation_error": _error(noisy, data.valid_y),
+            "noisy_validation_loss": float(-given.log().mean()),
+        }
+        if data.trusted_x is not None and data.trusted_y is not None:
+            metrics["trusted_error"] = _error(class_probs(model, data.trusted_x), data.trusted_y)
+        if truth is not None and truth.test_x is not None and truth.test_y is not None:
+            metrics["test_accuracy"] = 1 - _error(class_probs(model, truth.test_x), truth.test_y)
+        if matrix is not None:
+            sums = matrix.sum(dim=1)
+            metrics["transition_row_sums"] = [float(sums.min()), float(sums.max())]
+            if truth is not None and truth.transition is not None:
+                metrics["transition_error"] = transition_error(matrix.numpy(), truth.transition)
+        return metrics
+
+
+def _error(probs: Tensor, labels: Tensor) -> float:
+    wrong = (probs.argmax(dim=1) != labels.cpu()).sum().item()
+    return wrong / len(labels)

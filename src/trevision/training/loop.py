@@ -1,0 +1,227 @@
+"""The training loop, visible and straight."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from trevision.data.augment import augment
+from trevision.training.evaluate import Evaluation
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase, learning_rate
+from trevision.training.runtime import Runtime
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss stopped being a number."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a method's step sees: some rows, their noisy labels, which rows they are, and the time."""
+
+    x: Tensor
+    noisy_labels: Tensor
+    rows: Tensor
+    epoch: int
+
+
+Step = Callable[[nn.Module, Batch], Tensor]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One named stage of a method: which model, which loss, which phase."""
+
+    name: str
+    model: NoisyLabelModel
+    step: Step
+    """The loss of a batch, a scalar that is a mean over its rows."""
+    phase: Phase
+    start_counts: bool = False
+    """Whether the state before the first epoch may be selected (it continues a stage that was)."""
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """A finished stage: the selected state, what was measured on the way, and why it ended."""
+
+    state: dict[str, Tensor]
+    selected: dict[str, Any]
+    history: list[dict[str, Any]]
+    stopped_because: str
+
+
+def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int) -> StageResult:
+    """Train `stage.model` through its phase and return the epoch that the evaluation's score selects.
+
+    With a store that knows the stage, a finished one is returned at once and an interrupted one
+    continues after its last whole epoch, to the same bits.
+    """
+    fabric, phase, data = runtime.fabric, stage.phase, evaluation.data
+    saved = runtime.store.load(stage.name)
+    if saved is not None and saved["done"]:
+        return StageResult(saved["best"], saved["selected"], saved["history"], saved["done"])
+
+    stage_seed = _seed(seed, stage.name)
+    model, optimizer = fabric.setup(stage.model, make_optimizer(stage.model, phase))
+    x, labels = fabric.to_device(data.train_x), fabric.to_device(data.train_y)
+    batches = math.ceil(len(x) / phase.batch_size)
+    runtime.progress.stage(stage.name, phase.epochs, batches)
+
+    tracker = _Tracker(evaluation.select_by)
+    if saved is not None:
+        stage.model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        tracker.restore(saved)
+        runtime.progress.epoch(tracker.history[-1])
+    elif stage.start_counts:
+        tracker.add(0, math.nan, evaluation.measure(model, _matrix(stage)), 0.0, stage)
+
+    stopped_because = "all epochs done"
+    for epoch in range(tracker.epochs_done, phase.epochs):
+        began = time.perf_counter()
+        total = torch.zeros((), device=fabric.device)
+        # Each epoch draws from its own seed, so a resumed run needs no generator's state. The fork
+        # keeps the caller's global generator (and its use by dropout in a user's network) apart.
+        with torch.random.fork_rng(devices=[] if fabric.device.type == "cpu" else None):
+            torch.manual_seed(_seed(stage_seed, epoch))
+            generator = torch.Generator().manual_seed(_seed(stage_seed, epoch))
+            model.train()
+            for number, rows in enumerate(_batches(len(x), phase.batch_size, generator)):
+                if len(rows) < fabric.world_size:
+                    continue  # a process without rows would have no loss
+                _set_rates(optimizer, learning_rate(phase, epoch + number / batches))
+                mine = rows[fabric.global_rank :: fabric.world_size]
+                images = augment(x[mine], data.augmentation, generator)
+                batch = Batch(images, labels[mine], mine, epoch)
+                # Processes average their gradients; this share makes that the mean over the whole batch.
+                share = len(mine) * fabric.world_size / len(rows)
+                total += train_batch(fabric, model, optimizer, stage.step, batch, share) * len(mine)
+                runtime.progress.batch()
+        summed: Any = fabric.all_reduce(total, reduce_op="sum")
+        mean_loss = float(summed) / len(x)
+        if not math.isfinite(mean_loss):
+            raise TrainingDiverged(
+                f"the loss became {mean_loss} in epoch {epoch + 1} of stage {stage.name}; "
+                f"a lower learning rate than {phase.lr:g} is needed"
+            )
+        measured = evaluation.measure(model, _matrix(stage))
+        tracker.add(epoch + 1, mean_loss, measured, time.perf_counter() - began, stage)
+        runtime.progress.epoch(tracker.history[-1])
+        if phase.patience is not None and tracker.epochs_since_best >= phase.patience:
+            stopped_because = f"no better {evaluation.select_by} in {phase.patience} epochs of {stage.name}"
+            break
+        if fabric.is_global_zero and epoch + 1 < phase.epochs:
+            runtime.store.save(stage.name, tracker.snapshot(stage, optimizer))
+    result = StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
+    if fabric.is_global_zero:
+        runtime.store.save(stage.name, {**tracker.outcome(), "done": stopped_because})
+    fabric.barrier()
+    return result
+
+
+def train_batch(
+    fabric: Fabric, model: nn.Module, optimizer: Any, step: Step, batch: Batch, share: float = 1.0
+) -> Tensor:
+    """One update of the model from one batch; returns the loss before it."""
+    loss = step(model, batch)
+    optimizer.zero_grad(set_to_none=True)
+    fabric.backward(loss * share)
+    optimizer.step()
+    return loss.detach()
+
+
+class _Tracker:
+    """The history of a stage and the best state so far."""
+
+    def __init__(self, select_by: str) -> None:
+        self.select_by = select_by
+        self.history: list[dict[str, Any]] = []
+        self.selected: dict[str, Any] = {}
+        self.best: dict[str, Tensor] = {}
+
+    @property
+    def epochs_done(self) -> int:
+        return self.history[-1]["epoch"] if self.history else 0
+
+    @property
+    def epochs_since_best(self) -> int:
+        return self.epochs_done - self.selected["epoch"]
+
+    def add(
+        self,
+        epoch: int,
+        loss: float,
+        measured: dict[str, Any],
+        seconds: float,
+        stage: Stage,
+    ) -> None:
+        record = {"stage": stage.name, "epoch": epoch}
+        if not math.isnan(loss):
+            record["train_loss"] = loss
+        record |= measured | {"seconds": round(seconds, 3)}
+        self.history.append(record)
+        if not self.selected or record[self.select_by] < self.selected[self.select_by]:
+            self.selected, self.best = record, _cpu_copy(stage.model)
+
+    def outcome(self) -> dict[str, Any]:
+        return {"best": self.best, "selected": self.selected, "history": self.history}
+
+    def snapshot(self, stage: Stage, optimizer: Any) -> dict[str, Any]:
+        state = {
+            "model": _cpu_copy(stage.model),
+            "optimizer": optimizer.state_dict(),
+            "done": "",
+        }
+        return self.outcome() | state
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.best, self.selected, self.history = (
+            saved["best"],
+            saved["selected"],
+            saved["history"],
+        )
+
+
+def make_optimizer(model: NoisyLabelModel, phase: Phase) -> torch.optim.Optimizer:
+    """Network and Delta T in groups of their own: their rates differ, and only the network decays."""
+    network = [p for p in model.network.parameters() if p.requires_grad]
+    groups = [{"params": network, "rate": phase.lr, "weight_decay": phase.weight_decay}]
+    if model.transition is not None and model.transition.free is not None:
+        rate = phase.lr if phase.lr_transition is None else phase.lr_transition
+        groups.append({"params": [model.transition.free], "rate": rate, "weight_decay": 0.0})
+    if phase.optimizer == "adam":
+        return torch.optim.Adam(groups, lr=phase.lr)
+    return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum)
+
+
+def _set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = group["rate"] * factor
+
+
+def _batches(rows: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    yield from torch.randperm(rows, generator=generator).split(size)
+
+
+def _matrix(stage: Stage) -> Tensor | None:
+    return None if stage.model.transition is None else stage.model.transition.matrix
+
+
+def _cpu_copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+
+def _seed(seed: int, part: str | int) -> int:
+    """A seed of its own for each part of a run, spread so that neighbouring seeds share nothing."""
+    words = list(part.encode()) if isinstance(part, str) else [part]
+    return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 2)

@@ -1,0 +1,49 @@
+"""How long and how fast one stage trains."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The optimiser of one stage, its learning rate over time, and when it ends."""
+
+    epochs: int
+    """The number of epochs."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """The optimiser: sgd or adam."""
+    lr: float = 1e-2
+    """The (highest) learning rate of the network."""
+    lr_transition: float | None = None
+    """The learning rate of Delta T; that of the network if not given."""
+    momentum: float = 0.9
+    """SGD's momentum."""
+    weight_decay: float = 1e-4
+    """Weight decay of the network; Delta T is never decayed."""
+    batch_size: int = 128
+    """Rows in a batch."""
+    decay: Literal["constant", "steps", "one-cycle"] = "constant"
+    """How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to zero)."""
+    milestones: tuple[int, ...] = ()
+    """For steps: the epochs after which the rate is divided by ten."""
+    patience: int | None = None
+    """Stop after this many epochs without a better noisy validation score; never, if not given."""
+
+
+def learning_rate(phase: Phase, epochs_done: float) -> float:
+    """The factor on a phase's learning rates after `epochs_done` epochs, fractions included.
+
+    A pure function of time, so that a resumed run needs no scheduler's state.
+    """
+    if phase.decay == "steps":
+        return 0.1 ** bisect_right(phase.milestones, int(epochs_done))
+    if phase.decay == "one-cycle":
+        share, warm_up = epochs_done / phase.epochs, 0.2
+        if share < warm_up:
+            return 0.1 + 0.9 * share / warm_up
+        return 0.5 * (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up)))
+    return 1.0

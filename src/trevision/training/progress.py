@@ -1,0 +1,54 @@
+"""What the loop tells of its progress, and to whom."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO
+
+
+class Progress(Protocol):
+    """Told when a stage begins, after each batch, and after each epoch with its metrics."""
+
+    def stage(self, name: str, epochs: int, batches: int) -> None: ...
+
+    def batch(self) -> None: ...
+
+    def epoch(self, metrics: Mapping[str, Any]) -> None: ...
+
+
+class NoProgress:
+    """Silence."""
+
+    def stage(self, name: str, epochs: int, batches: int) -> None: ...
+
+    def batch(self) -> None: ...
+
+    def epoch(self, metrics: Mapping[str, Any]) -> None: ...
+
+
+class LineProgress:
+    """One line that is rewritten in place on a terminal, and one line a stage elsewhere."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.epochs = 0
+
+    def stage(self, name: str, epochs: int, batches: int) -> None:
+        self.name, self.epochs, self.began = name, epochs, time.monotonic()
+
+    def batch(self) -> None: ...
+
+    def epoch(self, metrics: Mapping[str, Any]) -> None:
+        done = metrics["epoch"]
+        last = done == self.epochs
+        if not (self.stream.isatty() or last):
+            return
+        start, end = ("\r", "\n" if last else "") if self.stream.isatty() else ("", "\n")
+        self.stream.write(
+            f"{start}{self.name}: epoch {done}/{self.epochs}, "
+            f"validation error {metrics['noisy_validation_error']:.4f}, "
+            f"{time.monotonic() - self.began:.0f} s{end}"
+        )
+        self.stream.flush()

@@ -1,0 +1,74 @@
+"""T-hat + Delta T as a torch module: the part of the model that learns the noise.
+
+    matrix = T-hat + delta,    T[i, j] = P(noisy = j | clean = i)
+
+How delta may move is the parameterisation:
+
+slack      T-hat + D, D free: what the paper's experiments do. Nothing keeps the rows on the simplex,
+           and with a learning rate of 1e-4 or more on D they leave it (docs/methods/t-revision.md).
+projected  negative entries of T-hat + D set to zero, then rows normalised: the paper's footnote 2.
+simplex    rows softmax(log T-hat + D): always a transition matrix, at any learning rate.
+frozen     T-hat: the control that tells the effect of Delta T from that of more training.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
+PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)
+
+# The least probability that `simplex` starts an entry from: log 0 would hold it at zero for ever.
+SIMPLEX_FLOOR = 1e-6
+
+
+class Transition(nn.Module):
+    """A transition matrix that starts at `initial` and, unless frozen, is learnt.
+
+    `matrix` and `delta` are differentiable views of the current state; calling the module turns
+    clean probabilities (n, C) into noisy ones.
+    """
+
+    initial: Tensor
+
+    def __init__(self, initial: Tensor, parameterisation: Parameterisation = "frozen") -> None:
+        super().__init__()
+        if parameterisation not in PARAMETERISATIONS:
+            raise ValueError(
+                f"parameterisation must be one of {', '.join(PARAMETERISATIONS)}, got {parameterisation!r}"
+            )
+        if initial.ndim != 2 or initial.shape[0] != initial.shape[1]:
+            raise ValueError(f"initial must be a square matrix, got shape {tuple(initial.shape)}")
+        self.parameterisation = parameterisation
+        self.register_buffer("initial", initial.detach().clone())
+        self.free: nn.Parameter | None = None
+        if parameterisation != "frozen":
+            self.free = nn.Parameter(torch.zeros_like(self.initial))
+
+    @property
+    def matrix(self) -> Tensor:
+        """T-hat + Delta T."""
+        if self.free is None:
+            return self.initial
+        if self.parameterisation == "simplex":
+            return torch.softmax(self.initial.clamp(min=SIMPLEX_FLOOR).log() + self.free, dim=1)
+        moved = self.initial + self.free
+        if self.parameterisation == "projected":
+            positive = moved.clamp(min=0)
+            return positive / positive.sum(dim=1, keepdim=True).clamp(min=torch.finfo(moved.dtype).tiny)
+        return moved
+
+    @property
+    def delta(self) -> Tensor:
+        """Delta T: how far `matrix` has moved from T-hat."""
+        return self.matrix - self.initial
+
+    def forward(self, clean_probs: Tensor) -> Tensor:
+        """Noisy probabilities T' g for each row of `clean_probs`."""
+        return clean_probs @ self.matrix
+
+    def extra_repr(self) -> str:
+        return f"num_classes={len(self.initial)}, parameterisation={self.parameterisation!r}"

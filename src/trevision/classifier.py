@@ -142,10 +142,10 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         data = replace(data, **self._trusted_set(clean_X, clean_y))
         schedule = self.schedule
         if isinstance(schedule, str):
-            schedule = schedule_for(schedule, "arrays", len(data.train_x))
+            schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
         learned = method(
             Problem(
-                evaluation=Evaluation(data),
+                evaluation=Evaluation(data, criterion=schedule.select_by),
                 make_network=self._network_maker(tuple(x.shape[1:]), seed),
                 standardise=self._standardiser(data.train_x),
                 schedule=options.applied_to(schedule),

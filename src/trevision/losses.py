@@ -10,17 +10,23 @@ gradients. Shapes: logits (n, C), noisy_labels (n,), transition (C, C); `reducti
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trevision.noise import FLOAT32_TOLERANCE, validate
+
 Reduction = Literal["mean", "sum", "none"]
 
-# A weight g_y / (T'g)_y is at most 1 / T[y, y]. The cap only acts where T[y, y] is (nearly) zero and
-# the weight would overflow; the paper assumes diagonals well above zero and never comes near it.
-LOG_WEIGHT_CAP = 30.0
+# A weight g_y / (T'g)_y is at most 1 / T[y, y] for a transition matrix, and the paper assumes diagonals
+# well above zero. The cap acts where T[y, y] is below it, or an unconstrained T has negative entries.
+LARGEST_WEIGHT = 1e4
+
+# Exponents above this are cut off where T[i, y] = 0: there they only scale a derivative with respect to T.
+LARGEST_EXPONENT = 30.0
 
 # An inverse with a larger condition number turns rounding errors of 1e-7 into errors of a tenth.
 CONDITION_LIMIT = 1e6
@@ -93,8 +99,11 @@ def reweight_nll(
     """
     log_clean = _log_clean(logits, noisy_labels, transition)
     in_weight = log_clean if live_weight else log_clean.detach()
-    log_weight = _pick(in_weight, noisy_labels) - log_noisy_prob(in_weight, noisy_labels, transition)
-    weight = log_weight.clamp(max=LOG_WEIGHT_CAP).exp()
+    total, peak = _noisy_total(in_weight, noisy_labels, transition)
+    log_weight = _pick(in_weight, noisy_labels) - _log_of_total(total, peak)
+    weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
+    # A label that T says cannot occur has no importance weight; such a row says nothing.
+    weight = torch.where(total > 0, weight, 0.0)
     return _reduce(-weight * _pick(log_clean, noisy_labels), reduction)
 
 
@@ -102,23 +111,33 @@ def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Te
     """log (T'g)_y for each row, from log g: the log-probability of the given label.
 
     `transition` may leave the simplex (an unconstrained T-hat + Delta T does). Where negative entries
-    make (T'g)_y negative, its logarithm does not exist and the smallest positive number takes its place.
+    make (T'g)_y negative, or a column of zeros makes it zero, its logarithm does not exist: the smallest
+    positive number takes its place, and no gradient passes.
     """
-    into_label = transition.t()[noisy_labels]  # row n: T[:, y_n]
+    return _log_of_total(*_noisy_total(log_clean_probs, noisy_labels, transition))
+
+
+def _noisy_total(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
+    """(T'g)_y for each row as total * exp(peak), with totals that do not underflow."""
+    into_label = transition.t().index_select(0, noisy_labels)  # row n: T[:, y_n]
     # The largest term of each sum is taken out, as in log-sum-exp, but only among terms that count.
     peak = log_clean_probs.masked_fill(into_label <= 0, -torch.inf).amax(dim=1, keepdim=True).detach()
     peak = torch.where(peak.isfinite(), peak, 0.0)
     # Terms that count have exponents <= 0. The clamp only keeps terms with T = 0 from being 0 * inf,
     # and their derivative with respect to T finite.
-    scaled = (log_clean_probs - peak).clamp(max=LOG_WEIGHT_CAP).exp()
-    total = (into_label * scaled).sum(dim=1)
-    tiny = torch.finfo(total.dtype).tiny
-    return total.clamp(min=tiny).log() + peak.squeeze(1)
+    scaled = (log_clean_probs - peak).clamp(max=LARGEST_EXPONENT).exp()
+    return (into_label * scaled).sum(dim=1), peak.squeeze(1)
+
+
+def _log_of_total(total: Tensor, peak: Tensor) -> Tensor:
+    return total.clamp(min=torch.finfo(total.dtype).tiny).log() + peak
 
 
 def invert(transition: Tensor) -> Tensor:
     """T^-1, refusing a T that is singular or too close to it."""
     wide = transition.double()
+    if not wide.isfinite().all():
+        raise ValueError("transition must hold finite numbers, got NaN or infinity")
     condition = torch.linalg.cond(wide).item()
     if not condition < CONDITION_LIMIT:
         raise ValueError(
@@ -136,7 +155,7 @@ class ForwardLoss(nn.Module):
 
     def __init__(self, transition: Tensor) -> None:
         super().__init__()
-        self.register_buffer("transition", transition.detach().clone())
+        self.register_buffer("transition", _checked(transition))
 
     def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
         return forward_nll(logits, noisy_labels, self.transition)
@@ -149,7 +168,7 @@ class BackwardLoss(nn.Module):
 
     def __init__(self, transition: Tensor) -> None:
         super().__init__()
-        self.register_buffer("inverse", invert(transition.detach()))
+        self.register_buffer("inverse", invert(_checked(transition)))
 
     def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
         return _backward(logits, noisy_labels, self.inverse, "mean")
@@ -162,7 +181,7 @@ class ReweightLoss(nn.Module):
 
     def __init__(self, transition: Tensor, *, live_weight: bool = False) -> None:
         super().__init__()
-        self.register_buffer("transition", transition.detach().clone())
+        self.register_buffer("transition", _checked(transition))
         self.live_weight = live_weight
 
     def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
@@ -171,7 +190,7 @@ class ReweightLoss(nn.Module):
 
 def _backward(logits: Tensor, noisy_labels: Tensor, inverse: Tensor, reduction: Reduction) -> Tensor:
     log_clean = _log_clean(logits, noisy_labels, inverse)
-    return _reduce(-(inverse[noisy_labels] * log_clean).sum(dim=1), reduction)
+    return _reduce(-(inverse.index_select(0, noisy_labels) * log_clean).sum(dim=1), reduction)
 
 
 def _log_clean(logits: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tensor:
@@ -187,6 +206,11 @@ def _log_clean(logits: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tens
             f"{tuple(logits.shape)}"
         )
     return F.log_softmax(logits, dim=1)
+
+
+def _checked(transition: Tensor) -> Tensor:
+    validate(transition.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
+    return transition.detach().clone()
 
 
 def _pick(log_probs: Tensor, labels: Tensor) -> Tensor:

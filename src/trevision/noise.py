@@ -19,6 +19,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 NOISE_KINDS = ("sym", "pair")
+FLOAT32_TOLERANCE = 1e-4
 
 
 def symmetric(num_classes: int, rate: float) -> FloatArray:
@@ -72,8 +73,11 @@ def parse(name: str, num_classes: int) -> FloatArray:
     return build(num_classes, percent / 100)
 
 
-def validate(transition: ArrayLike, num_classes: int | None = None) -> FloatArray:
-    """`transition` as a float64 copy, once it is known to be a transition matrix."""
+def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: float = 1e-6) -> FloatArray:
+    """`transition` as a float64 copy, once it is known to be a transition matrix.
+
+    Sums of rows may miss 1 by `tolerance`; a matrix in float32 needs `FLOAT32_TOLERANCE`.
+    """
     matrix = np.array(transition, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"transition must be a square matrix, got shape {matrix.shape}")
@@ -92,7 +96,7 @@ def validate(transition: ArrayLike, num_classes: int | None = None) -> FloatArra
         )
     sums = matrix.sum(axis=1)
     worst = int(np.abs(sums - 1).argmax())
-    if abs(sums[worst] - 1) > 1e-6:
+    if abs(sums[worst] - 1) > tolerance:
         hint = (
             "; its columns do: T[i, j] is P(noisy = j | clean = i), so transpose it (noise.from_cleanlab)"
             if np.allclose(matrix.sum(axis=0), 1, atol=1e-6)
@@ -129,16 +133,16 @@ def corrupt(
     return noisy
 
 
-def check_labels(labels: ArrayLike, num_classes: int) -> IntArray:
+def check_labels(labels: ArrayLike, num_classes: int, name: str = "labels") -> IntArray:
     """`labels` as int64, once they are known to be a flat array of integers 0..num_classes-1."""
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise ValueError(f"labels must be one-dimensional, got shape {array.shape}")
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"labels must be integers from 0 to {num_classes - 1}, got dtype {array.dtype}")
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{name} must be integers from 0 to {num_classes - 1}, got dtype {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= num_classes):
         raise ValueError(
-            f"labels must lie in 0..{num_classes - 1} for {num_classes} classes, "
+            f"{name} must lie in 0..{num_classes - 1} for {num_classes} classes, "
             f"got {array.min()}..{array.max()}"
         )
     return array.astype(np.int64, copy=False)
@@ -146,7 +150,11 @@ def check_labels(labels: ArrayLike, num_classes: int) -> IntArray:
 
 def from_cleanlab(noise_matrix: ArrayLike) -> FloatArray:
     """T from cleanlab's `noise_matrix[j, i] = P(given = j | true = i)`, whose columns sum to 1."""
-    return validate(np.asarray(noise_matrix, dtype=np.float64).T)
+    matrix = np.asarray(noise_matrix, dtype=np.float64)
+    if matrix.ndim == 2 and not np.allclose(matrix.sum(axis=0), 1, atol=1e-6):
+        already = "; its rows do, so it is T already" if np.allclose(matrix.sum(axis=1), 1, atol=1e-6) else ""
+        raise ValueError(f"noise_matrix must have columns that sum to 1{already}")
+    return validate(matrix.T)
 
 
 def to_cleanlab(transition: ArrayLike) -> FloatArray:

@@ -18,6 +18,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from trevision.noise import FLOAT32_TOLERANCE, validate
+
 Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
 PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)
 
@@ -40,8 +42,7 @@ class Transition(nn.Module):
             raise ValueError(
                 f"parameterisation must be one of {', '.join(PARAMETERISATIONS)}, got {parameterisation!r}"
             )
-        if initial.ndim != 2 or initial.shape[0] != initial.shape[1]:
-            raise ValueError(f"initial must be a square matrix, got shape {tuple(initial.shape)}")
+        validate(initial.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
         self.parameterisation = parameterisation
         self.register_buffer("initial", initial.detach().clone())
         self.free: nn.Parameter | None = None
@@ -58,7 +59,11 @@ class Transition(nn.Module):
         moved = self.initial + self.free
         if self.parameterisation == "projected":
             positive = moved.clamp(min=0)
-            return positive / positive.sum(dim=1, keepdim=True).clamp(min=torch.finfo(moved.dtype).tiny)
+            sums = positive.sum(dim=1, keepdim=True)
+            # A row without a positive entry has no projection; it goes back to where it started.
+            return torch.where(
+                sums > 0, positive / sums.clamp(min=torch.finfo(sums.dtype).tiny), self.initial
+            )
         return moved
 
     @property

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -22,6 +23,9 @@ from trevision.experiments.predict import predict_to_csv
 console = Console(markup=False, highlight=False)
 errors = Console(stderr=True, markup=False, highlight=False)
 
+Source = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
+RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+
 
 def demo(out: Path = Path("demo-output")) -> None:
     """Train on scikit-learn's digits with half of the labels wrong, with and without T-Revision.
@@ -29,9 +33,10 @@ def demo(out: Path = Path("demo-output")) -> None:
     Trains `standard` and `reweight-r` (same network, budget and selection) with three seeds, prints
     accuracies on clean test digits and the errors of T, and draws T. Needs no data and no network.
 
-    Examples:
-      trevision demo
-      trevision demo --out /tmp/demo
+    For example:
+
+    $ trevision demo
+    $ trevision demo --out /tmp/demo
 
     Args:
         out: The folder for the picture and the six runs; what it holds of an earlier demo is replaced.
@@ -72,7 +77,7 @@ def demo(out: Path = Path("demo-output")) -> None:
 
 
 def fit(
-    source: tyro.conf.Positional[str],
+    source: Source,
     /,
     out: Path,
     settings: tyro.conf.OmitArgPrefixes[Settings],
@@ -84,11 +89,12 @@ def fit(
     SOURCE is digits, mnist, fashion-mnist, cifar10, cifar100, or an .npz file with arrays x and y (and,
     if there is a clean test set, x_test and y_test). The same command continues a run that was stopped.
 
-    Examples:
-      trevision fit digits --noise sym-50 --out runs/digits
-      trevision fit mnist --noise pair-45 --method forward-r --seed 3 --out runs/pair
-      trevision fit my-data.npz --out runs/mine          (labels are noisy as they are)
-      trevision fit mnist --noise T.csv --revision simplex --lr-transition 1e-3 --out runs/t
+    For example:
+
+    $ trevision fit digits --noise sym-50 --out runs/digits
+    $ trevision fit mnist --noise pair-45 --method forward-r --seed 3 --out runs/pair
+    $ trevision fit my-data.npz --out runs/mine          (labels are noisy as they are)
+    $ trevision fit mnist --noise T.csv --revision simplex --lr-transition 1e-3 --out runs/t
 
     Args:
         source: Where the data comes from.
@@ -122,8 +128,8 @@ def fit(
 
 
 def predict(
-    run_folder: tyro.conf.Positional[Path],
-    source: tyro.conf.Positional[str],
+    run_folder: RunFolder,
+    source: Source,
     /,
     out: Path = Path("predictions.csv"),
     data_dir: Path | None = None,
@@ -132,9 +138,10 @@ def predict(
 
     Of a named data set, its test rows are predicted; of an .npz file, x_test if it has one, else x.
 
-    Examples:
-      trevision predict runs/a mnist --out mnist-test.csv
-      trevision predict runs/mine new-data.npz
+    For example:
+
+    $ trevision predict runs/a mnist --out mnist-test.csv
+    $ trevision predict runs/mine new-data.npz
 
     Args:
         run_folder: The folder that `trevision fit` or `TRevisionClassifier.save` wrote.
@@ -152,9 +159,10 @@ def predict(
 def data(data_dir: Path | None = None) -> None:
     """List the named data sets, and where each was found.
 
-    Examples:
-      trevision data
-      trevision data --data-dir ~/datasets
+    For example:
+
+    $ trevision data
+    $ trevision data --data-dir ~/datasets
 
     Args:
         data_dir: Where to look first; then $TREVISION_DATA and the user's cache.

@@ -12,12 +12,13 @@ def anchor_points(noisy_probs: ArrayLike, percentile: float | None = None) -> In
     """For each class the row that serves as its anchor point.
 
     The row with the highest noisy posterior of the class or, since a maximum over tens of thousands of
-    rows picks the most overconfident one, the row at `percentile` (0 to 100) of that posterior.
+    rows picks the most overconfident one, the row at `percentile` (0 to 100) of that posterior: the one
+    of rank percentile / 100 * (n - 1), rounded down, in ascending order.
     """
     probs = _check_probs(noisy_probs)
     if percentile is not None and not 0 <= percentile <= 100:
         raise ValueError(f"percentile must lie in [0, 100], got {percentile}")
-    rank = len(probs) - 1 if percentile is None else int(percentile / 100 * (len(probs) - 1))
+    rank = len(probs) - 1 if percentile is None else int(percentile * (len(probs) - 1) / 100)
     points: IntArray = np.argpartition(probs, rank, axis=0)[rank]
     return points
 

@@ -19,10 +19,10 @@ def counted_transition(
     The paper's start for Clothing1M. A class that no clean label names would have an empty row: it gets
     the identity's row, the assumption that its labels are right, unless `smoothing` fills it.
     """
-    if smoothing < 0:
-        raise ValueError(f"smoothing must be at least 0, got {smoothing}")
-    clean = check_labels(clean_labels, num_classes)
-    noisy = check_labels(noisy_labels, num_classes)
+    if not 0 <= smoothing < np.inf:
+        raise ValueError(f"smoothing must be a finite number of at least 0, got {smoothing}")
+    clean = check_labels(clean_labels, num_classes, "clean_labels")
+    noisy = check_labels(noisy_labels, num_classes, "noisy_labels")
     if clean.shape != noisy.shape:
         raise ValueError(
             f"clean_labels and noisy_labels must be of one length, got {len(clean)} and {len(noisy)}"
@@ -41,7 +41,7 @@ def trusted_transition(noisy_probs: ArrayLike, clean_labels: ArrayLike) -> Float
     instances is far less noisy than the single instance that an anchor point is.
     """
     probs = _check_probs(noisy_probs)
-    clean = check_labels(clean_labels, probs.shape[1])
+    clean = check_labels(clean_labels, probs.shape[1], "clean_labels")
     if len(clean) != len(probs):
         raise ValueError(
             f"noisy_probs and clean_labels must be of one length, got {len(probs)} and {len(clean)}"

@@ -96,7 +96,8 @@ def run(
     if hardware.threads is not None:
         torch.set_num_threads(hardware.threads)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
-    schedule = settings.options.applied_to(schedule_for(settings.schedule, dataset.name, len(data.train_x)))
+    preset = schedule_for(settings.schedule, dataset.name, len(data.train_x), data.num_classes)
+    schedule = settings.options.applied_to(preset)
 
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
@@ -104,7 +105,7 @@ def run(
     store = FolderStore(folder / "checkpoints")
     learned = method(
         Problem(
-            evaluation=Evaluation(data, truth),
+            evaluation=Evaluation(data, truth, schedule.select_by),
             make_network=lambda: build(network, shape, data.num_classes, settings.seed),
             standardise=Standardise.from_data(data.train_x),
             schedule=schedule,

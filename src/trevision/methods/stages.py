@@ -28,11 +28,12 @@ from trevision.training import (
     class_probs,
     run_stage,
 )
+from trevision.training.loop import ALL_EPOCHS_DONE
 from trevision.transition import Parameterisation, Transition
 
 # Rows of a transition matrix sum to 1. An unconstrained Delta T that has moved a row's sum by more than
 # this is no longer correcting an estimate.
-RUNAWAY = 0.25
+RUNAWAY = 0.1
 
 
 class TransitionWarning(UserWarning):
@@ -117,14 +118,14 @@ def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResul
             f"{min(sums):.2f} to {max(sums):.2f}; use the simplex revision or a lower lr_transition"
         )
         warnings.warn(messages[0], TransitionWarning, stacklevel=2)
-    early = [r.stopped_because for r in results if r.stopped_because != "all epochs done"]
+    early = [r.stopped_because for r in results if r.stopped_because != ALL_EPOCHS_DONE]
     return Learned(
         model=model.eval(),
         initial_transition=initial,
         transition=matrix,
         selected=last.selected,
         history=history,
-        stopped_because="; ".join(early) or "all epochs done",
+        stopped_because="; ".join(early) or ALL_EPOCHS_DONE,
         warnings=messages,
         transition_ran_away=ran_away,
     )

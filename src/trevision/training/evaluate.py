@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData, Truth
 from trevision.estimation import transition_error
+from trevision.training.phase import Criterion
 
 PREDICTION_BATCH = 1000
 
@@ -29,16 +30,19 @@ def class_probs(model: nn.Module, x: Tensor, batch_size: int = PREDICTION_BATCH)
 class Evaluation:
     """Measures a model on the noisy validation set and, where they exist, on trusted and true labels.
 
-    `truth` is only ever recorded. Selection looks at `score`: the error on the noisy validation labels
-    (Algorithm 1 of the paper) or, where the user has clean labels to give, on the trusted set.
+    `truth` is only ever recorded. An epoch is selected by the `criterion`, error or loss, of the noisy
+    posterior on the noisy validation labels or, where the user has clean labels to give, by the error on
+    those. The error is what Algorithm 1 of the paper says; the loss varies less from epoch to epoch, which
+    counts where noise leaves few validation labels right.
     """
 
     data: NoisyData
     truth: Truth | None = None
+    criterion: Criterion = "error"
 
     @property
     def select_by(self) -> str:
-        return "noisy_validation_error" if self.data.trusted_x is None else "trusted_error"
+        return f"noisy_validation_{self.criterion}" if self.data.trusted_x is None else "trusted_error"
 
     def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
         """The metrics of one epoch: the noisy posterior T'g against noisy labels, g against clean ones."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,11 @@ from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase, learning_rate
 from trevision.training.runtime import Runtime
 
+ALL_EPOCHS_DONE = "all epochs done"
+
 
 class TrainingDiverged(RuntimeError):
-    """The loss stopped being a number."""
+    """The loss stopped being a number before there was any state to go back to."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
     elif stage.start_counts:
         tracker.add(0, math.nan, evaluation.measure(model, _matrix(stage)), 0.0, stage)
 
-    stopped_because = "all epochs done"
+    stopped_because = ALL_EPOCHS_DONE
     for epoch in range(tracker.epochs_done, phase.epochs):
         began = time.perf_counter()
         total = torch.zeros((), device=fabric.device)
@@ -110,10 +113,14 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         summed: Any = fabric.all_reduce(total, reduce_op="sum")
         mean_loss = float(summed) / len(x)
         if not math.isfinite(mean_loss):
-            raise TrainingDiverged(
-                f"the loss became {mean_loss} in epoch {epoch + 1} of stage {stage.name}; "
+            stopped_because = (
+                f"the loss became {mean_loss} in epoch {epoch + 1} of {stage.name}; "
                 f"a lower learning rate than {phase.lr:g} is needed"
             )
+            if not tracker.selected:
+                raise TrainingDiverged(stopped_because)
+            warnings.warn(f"an earlier epoch is taken: {stopped_because}", RuntimeWarning, stacklevel=2)
+            break
         measured = evaluation.measure(model, _matrix(stage))
         tracker.add(epoch + 1, mean_loss, measured, time.perf_counter() - began, stage)
         runtime.progress.epoch(tracker.history[-1])
@@ -199,9 +206,10 @@ def make_optimizer(model: NoisyLabelModel, phase: Phase) -> torch.optim.Optimize
     if model.transition is not None and model.transition.free is not None:
         rate = phase.lr if phase.lr_transition is None else phase.lr_transition
         groups.append({"params": [model.transition.free], "rate": rate, "weight_decay": 0.0})
+    # The fused kernels do the same arithmetic in one call an update.
     if phase.optimizer == "adam":
-        return torch.optim.Adam(groups, lr=phase.lr)
-    return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum)
+        return torch.optim.Adam(groups, lr=phase.lr, fused=True)
+    return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum, fused=True)
 
 
 def _set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:

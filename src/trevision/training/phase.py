@@ -7,6 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
+Criterion = Literal["error", "loss"]
+
 
 @dataclass(frozen=True)
 class Phase:

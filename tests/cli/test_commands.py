@@ -1,0 +1,268 @@
+"""The command as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trevision import TRevisionClassifier
+from trevision.estimation import transition_error
+from trevision.noise import pair_flip
+
+RUN_FILES = {"config.json", "metrics.jsonl", "result.json", "transition.csv", "model.safetensors"}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "trevision", *map(str, arguments)]
+
+
+def trevision(*arguments: object, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, env=os.environ | environment, timeout=300
+    )
+    assert done.returncode == status, done.stderr + done.stdout
+    return done
+
+
+def metrics(folder: Path) -> list[dict]:
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, blobs) -> Path:
+    """A finished run on the blobs with noise added by the tool, and the data it was run on."""
+    folder = tmp_path_factory.mktemp("runs")
+    np.savez(folder / "blobs.npz", x=blobs.x, y=blobs.clean, x_test=blobs.test_x, y_test=blobs.test_y)
+    trevision("fit", folder / "blobs.npz", "--noise", "pair-30", "--seed", 5, "--out", folder / "a")
+    return folder
+
+
+def test_a_run_folder_holds_what_it_promises(finished):
+    folder = finished / "a"
+    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    result = json.loads((folder / "result.json").read_text())
+    assert {
+        "method", "seed", "noise", "test_accuracy", "initial_transition_error", "transition_error",
+        "noisy_validation_accuracy", "seconds", "stopped_because", "versions",
+    } <= result.keys()  # fmt: skip
+    assert (result["method"], result["seed"], result["noise"]) == ("reweight-r", 5, "pair-30")
+    learnt = np.loadtxt(folder / "transition.csv", delimiter=",")
+    assert result["transition_error"] == pytest.approx(transition_error(learnt, pair_flip(4, 0.3)), abs=1e-5)
+    assert result["test_accuracy"] > 0.9
+    assert not result["transition_ran_away"]
+    last = metrics(folder)[-1]
+    assert {
+        "stage",
+        "epoch",
+        "train_loss",
+        "noisy_validation_error",
+        "test_accuracy",
+        "transition_error",
+    } <= (last.keys())
+
+
+def test_the_same_command_twice_gives_the_same_metrics(finished):
+    trevision("fit", finished / "blobs.npz", "--noise", "pair-30", "--seed", 5, "--out", finished / "b")
+    assert metrics(finished / "b") == metrics(finished / "a")
+    for name in ("transition.csv", "model.safetensors"):
+        assert (finished / "a" / name).read_bytes() == (finished / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("lines", [5, 25])
+def test_a_killed_run_continues_to_the_same_result(finished, lines):
+    """SIGKILL after some epochs: in the first stage, then in a later one."""
+    folder = finished / f"killed-{lines}"
+    arguments = ("fit", finished / "blobs.npz", "--noise", "pair-30", "--seed", 5, "--out", folder)
+    process = subprocess.Popen(command(*arguments), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    written = folder / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not written.exists() or len(written.read_text().splitlines()) < lines:
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "result.json").exists()
+    trevision(*arguments)
+    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    assert metrics(folder) == metrics(finished / "a")
+    for name in ("transition.csv", "model.safetensors"):
+        assert (finished / "a" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_finished_run_is_not_run_again_and_another_one_is_refused(finished):
+    before = (finished / "a" / "result.json").stat().st_mtime_ns
+    again = trevision(
+        "fit", finished / "blobs.npz", "--noise", "pair-30", "--seed", 5, "--out", finished / "a"
+    )  # fmt: skip
+    assert "test accuracy" in again.stdout
+    assert (finished / "a" / "result.json").stat().st_mtime_ns == before
+    other = trevision("fit", finished / "blobs.npz", "--seed", 6, "--out", finished / "a", status=2)
+    assert "another noise, seed" in other.stderr
+
+
+def test_two_processes_share_the_work_and_agree_with_one(finished):
+    folder = finished / "two"
+    trevision(
+        "fit", finished / "blobs.npz", "--noise", "pair-30", "--seed", 5, "--out", folder,
+        "--accelerator", "cpu", "--devices", 2,
+    )  # fmt: skip
+    one, two = metrics(finished / "a"), metrics(folder)
+    assert [(r["stage"], r["epoch"]) for r in one] == [(r["stage"], r["epoch"]) for r in two]
+    # The first epoch's sums are added in another order; what follows drifts apart from there.
+    assert two[0]["train_loss"] == pytest.approx(one[0]["train_loss"], rel=1e-3)
+    results = [json.loads((f / "result.json").read_text())["test_accuracy"] for f in (finished / "a", folder)]
+    assert abs(results[0] - results[1]) < 0.03
+
+
+def test_predictions_are_those_of_the_model(finished, blobs, tmp_path):
+    out = tmp_path / "sub" / "predictions.csv"
+    done = trevision("predict", finished / "a", finished / "blobs.npz", "--out", out)
+    model = TRevisionClassifier.load(finished / "a")
+    with out.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["label"]) for row in rows] == model.predict(blobs.test_x).tolist()
+    assert [float(rows[3][f"P({k})"]) for k in range(4)] == pytest.approx(
+        model.predict_proba(blobs.test_x)[3], abs=1e-5
+    )
+    accuracy = model.score(blobs.test_x, blobs.test_y)
+    assert f"{100 * accuracy:.2f}%" in done.stdout
+
+
+def test_rows_without_labels_are_predicted(finished, blobs, tmp_path):
+    np.savez(tmp_path / "new.npz", x=blobs.test_x[:7])
+    done = trevision("predict", finished / "a", tmp_path / "new.npz", "--out", tmp_path / "p.csv")
+    assert "7 predictions" in done.stdout
+    assert "accuracy" not in done.stdout
+
+
+def test_noise_may_come_from_a_file_and_labels_may_be_words(blobs, tmp_path):
+    names = np.array(["ash", "birch", "cedar", "<b>oak</b>"])
+    np.savez(
+        tmp_path / "trees.npz",
+        x=blobs.x,
+        y=names[blobs.clean],
+        x_test=blobs.test_x,
+        y_test=names[blobs.test_y],
+    )
+    np.savetxt(tmp_path / "T.csv", blobs.transition, delimiter=",")
+    run = ("fit", tmp_path / "trees.npz", "--noise", tmp_path / "T.csv", "--method", "forward")
+    trevision(*run, "--out", tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test_accuracy"] > 0.85
+    done = trevision("predict", tmp_path / "run", tmp_path / "trees.npz", "--out", tmp_path / "p.csv")
+    assert "accuracy" in done.stdout
+    assert "<b>oak</b>" in (tmp_path / "p.csv").read_text()
+
+
+def test_data_that_is_noisy_as_given_needs_neither_noise_nor_test_set(blobs, tmp_path):
+    np.savez(tmp_path / "mine.npz", x=blobs.x, y=blobs.noisy)
+    done = trevision("fit", tmp_path / "mine.npz", "--out", tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test_accuracy"] is None
+    assert result["transition_error"] is None
+    assert "test accuracy" not in done.stdout
+
+
+def test_a_runaway_of_slack_is_told_on_the_terminal_and_in_the_result(finished):
+    done = trevision(
+        "fit", finished / "blobs.npz", "--noise", "pair-30", "--out", finished / "away",
+        "--revision", "slack", "--lr-transition", "1e-3",
+    )  # fmt: skip
+    assert "ran away" in done.stderr
+    result = json.loads((finished / "away" / "result.json").read_text())
+    assert result["transition_ran_away"]
+    assert "ran away" in result["warnings"][0]
+
+
+def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
+    """Bad command lines and what the one line that answers them must say."""
+    x, y = np.zeros((20, 3), np.float32), np.arange(20) % 2
+    np.savez(folder / "good.npz", x=x, y=y)
+    np.savez(folder / "nan.npz", x=x, y=np.where(y == 1, np.nan, 0.0))
+    np.savez(folder / "one.npz", x=x, y=np.zeros(20, int))
+    np.savez(folder / "empty.npz", x=x[:0], y=y[:0])
+    np.savez(folder / "objects.npz", x=x, y=np.array(["a", 1] * 10, dtype=object))
+    (folder / "torn.npz").write_bytes((folder / "good.npz").read_bytes()[:100])
+    np.savetxt(folder / "bad.csv", [[0.5, 0.6], [0.5, 0.5]], delimiter=",")
+    np.savetxt(folder / "turned.csv", [[0.9, 0.3], [0.1, 0.7]], delimiter=",")
+    good = folder / "good.npz"
+    return {
+        "method": (["fit", good, "--method", "reweigh-r"], "did you mean reweight-r"),
+        "noise": (["fit", good, "--noise", "sym-120"], "percentage in [0, 100]"),
+        "noise name": (["fit", good, "--noise", "much"], "sym-50 or pair-45"),
+        "nan label": (["fit", folder / "nan.npz"], "nan in row"),
+        "one class": (["fit", folder / "one.npz"], "at least two classes"),
+        "empty": (["fit", folder / "empty.npz"], "must not be empty"),
+        "objects": (["fit", folder / "objects.npz"], "Python objects"),
+        "torn": (["fit", folder / "torn.npz"], "corrupt"),
+        "rows of T": (["fit", good, "--noise", folder / "bad.csv"], "rows that sum to 1, got 1.1"),
+        "turned T": (["fit", good, "--noise", folder / "turned.csv"], "transpose"),
+        "no file": (["fit", folder / "none.npz"], "no such file"),
+        "source": (["fit", "minst"], "did you mean mnist"),
+        "missing data": (["fit", "mnist", "--data-dir", folder], "train-images-idx3-ubyte"),
+        "schedule": (["fit", good, "--schedule", "slow"], "quick"),
+        "network": (["fit", good, "--network", "lenet"], "lenet"),
+        "revision": (["fit", good, "--revision", "slak"], "slack, projected, simplex, frozen"),
+        "train size": (["fit", good, "--train-size", 99], "got 99"),
+        "run folder": (["predict", folder / "nowhere", good], "config.json"),
+    }
+
+
+MISTAKES = [
+    "method",
+    "noise",
+    "noise name",
+    "nan label",
+    "one class",
+    "empty",
+    "objects",
+    "torn",
+    "rows of T",
+    "turned T",
+    "no file",
+    "source",
+    "missing data",
+    "schedule",
+    "network",
+    "revision",
+    "train size",
+    "run folder",
+]
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_gets_one_clear_line_and_status_2_and_writes_nothing(tmp_path, name):
+    cases = mistakes(tmp_path)
+    assert list(cases) == MISTAKES
+    arguments, says = cases[name]
+    out = tmp_path / "out"
+    environment = {"TREVISION_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "200"}
+    done = trevision(*arguments, "--out", out, status=2, **environment)
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("trevision: ")
+    assert not out.exists()
+
+
+def test_help_shows_examples_and_misspelt_flags_get_a_suggestion():
+    assert "$ trevision fit digits --noise sym-50 --out runs/digits\n" in trevision("fit", "--help").stdout
+    assert "demo" in trevision("--help").stdout
+    wrong = trevision("fit", "digits", "--out", "x", "--sede", "3", status=2)
+    assert "--seed" in wrong.stderr
+
+
+def test_data_lists_every_named_set_and_finds_digits():
+    done = trevision("data", COLUMNS="200")
+    for name in ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100"):
+        assert name in done.stdout

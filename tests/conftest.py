@@ -1,0 +1,52 @@
+"""What all tests share: one thread each, and a small problem whose noise is known."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before torch is imported: tests run side by side, one core each, and downloads are never attempted.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["TREVISION_OFFLINE"] = "1"
+
+import numpy as np
+import pytest
+import torch
+
+from trevision import noise
+
+torch.set_num_threads(1)
+
+
+@dataclass(frozen=True)
+class Blobs:
+    """Well separated Gaussian classes with labels flipped by an asymmetric transition matrix."""
+
+    x: np.ndarray
+    clean: np.ndarray
+    noisy: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+    transition: np.ndarray
+
+
+@pytest.fixture(scope="session")
+def blobs() -> Blobs:
+    rng = np.random.default_rng(0)
+    centres = 3.0 * rng.normal(size=(4, 8))
+    clean = rng.integers(4, size=1600)
+    x = (centres[clean] + 1.5 * rng.normal(size=(1600, 8))).astype(np.float32)
+    transition = np.array(
+        [[0.6, 0.4, 0.0, 0.0], [0.0, 0.7, 0.3, 0.0], [0.1, 0.1, 0.6, 0.2], [0.0, 0.3, 0.1, 0.6]]
+    )
+    noisy = noise.corrupt(clean, transition, rng)
+    return Blobs(x[:1200], clean[:1200], noisy[:1200], x[1200:], clean[1200:], transition)
+
+
+@pytest.fixture
+def blobs_file(blobs: Blobs, tmp_path: Path) -> Path:
+    """The blobs as an .npz file with clean labels and a clean test set, for noise to be added by the tool."""
+    path = tmp_path / "blobs.npz"
+    np.savez(path, x=blobs.x, y=blobs.clean, x_test=blobs.test_x, y_test=blobs.test_y)
+    return path

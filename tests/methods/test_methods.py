@@ -1,0 +1,181 @@
+"""Methods judged by what they are for: clean accuracy and T from noisy labels alone."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from trevision import TransitionWarning, TRevisionClassifier
+from trevision.data import Truth, split
+from trevision.estimation import transition_error
+from trevision.methods import METHODS, Learned, Options, Problem, find_method, schedule_for
+from trevision.networks import Standardise, build
+from trevision.training import Evaluation, Phase, Runtime, launch
+
+# Plain cross-entropy follows the noise here: 0.4 of class 0 and 0.3 of class 1 move to one other class.
+SCHEDULE = replace(
+    schedule_for("quick", "arrays", 1080, 4),
+    noisy_posterior=Phase(6, lr=0.02, batch_size=32),
+    classifier=Phase(8, lr=0.02, batch_size=32, decay="one-cycle"),
+    revision=Phase(3, optimizer="adam", lr=1e-4, lr_transition=1e-3, batch_size=32),
+)
+
+
+def learn(blobs, method: str, seed: int = 0, schedule=SCHEDULE, **options) -> Learned:
+    data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=seed)
+    schedule = Options(**options).applied_to(schedule)
+    truth = Truth(blobs.transition, torch.from_numpy(blobs.test_x), torch.from_numpy(blobs.test_y))
+    return find_method(method)(
+        Problem(
+            evaluation=Evaluation(data, truth, schedule.select_by),
+            make_network=lambda: build("mlp", (8,), 4, seed),
+            standardise=Standardise.from_data(data.train_x),
+            schedule=schedule,
+            seed=seed,
+            runtime=Runtime(launch("cpu")),
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def accuracies(blobs) -> dict[str, float]:
+    return {
+        method: float(np.mean([learn(blobs, method, seed).selected["test_accuracy"] for seed in range(3)]))
+        for method in METHODS
+    }
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "standard"])
+def test_corrected_methods_beat_plain_cross_entropy_under_asymmetric_noise(accuracies, method):
+    assert accuracies[method] > accuracies["standard"] + 0.01, accuracies
+
+
+def test_all_methods_share_one_budget_or_less_and_say_which_epoch_they_chose(blobs):
+    for method in METHODS:
+        learned = learn(blobs, method)
+        trained = [record for record in learned.history if "train_loss" in record]
+        longest = SCHEDULE.epochs if method == "standard" or method.endswith("-r") else SCHEDULE.epochs - 3
+        assert len(trained) == longest
+        assert learned.selected in learned.history
+        assert learned.stopped_because == "all epochs done"
+
+
+def test_the_initial_transition_is_shared_by_methods_of_one_seed(blobs):
+    matrices = [learn(blobs, method).initial_transition for method in ("forward", "reweight", "reweight-r")]
+    assert np.array_equal(matrices[0], matrices[1])
+    assert np.array_equal(matrices[0], matrices[2])
+    assert transition_error(matrices[0], np.eye(4)) > 0.1  # it has seen the noise
+
+
+def test_the_first_record_of_a_revision_is_the_state_it_starts_from(blobs):
+    trained, revised = learn(blobs, "reweight"), learn(blobs, "reweight-r")
+    start = next(record for record in revised.history if record["stage"] == "revision")
+    assert start["epoch"] == 0
+    assert start["test_accuracy"] == trained.selected["test_accuracy"]
+    assert start["transition_error"] == pytest.approx(
+        transition_error(trained.transition, blobs.transition), abs=1e-5
+    )
+
+
+def test_a_frozen_revision_leaves_t_where_it_was(blobs):
+    learned = learn(blobs, "reweight-r", revision="frozen")
+    assert np.allclose(learned.transition, learned.initial_transition, atol=1e-7)
+    moved = learn(blobs, "reweight-r", revision="simplex", lr_transition=1e-2)
+    errors = [r["transition_error"] for r in moved.history if r["stage"] == "revision"]
+    assert len(set(errors)) == len(errors)  # and one that is not frozen moves in every epoch
+
+
+@pytest.mark.parametrize("weight", ["live", "detached"])
+def test_the_revision_learns_t_with_either_weight_and_they_differ(blobs, weight):
+    learned = learn(blobs, "reweight-r", weight=weight, revision="slack", lr_transition=1e-4)
+    errors = [r["transition_error"] for r in learned.history if r["stage"] == "revision"]
+    assert errors[0] != errors[-1]
+    other = learn(blobs, "reweight-r", weight="detached" if weight == "live" else "live", revision="simplex")
+    assert other.history[-1]["train_loss"] != learned.history[-1]["train_loss"]
+
+
+LONG_REVISION = replace(
+    SCHEDULE, revision=Phase(12, optimizer="adam", lr=1e-5, lr_transition=1e-3, batch_size=16)
+)
+
+
+def test_slack_at_a_useful_rate_runs_away_and_the_run_says_so(blobs):
+    with pytest.warns(TransitionWarning, match="ran away"):
+        learned = learn(blobs, "reweight-r", schedule=LONG_REVISION, revision="slack")
+    assert learned.transition_ran_away
+    assert "ran away" in learned.warnings[0]
+    last = learned.history[-1]
+    assert last["transition_row_sums"][1] > 1.1
+    assert last["transition_error"] > 1.5 * learned.history[0 - 13]["transition_error"]
+
+
+@pytest.mark.parametrize("revision", ["simplex", "projected"])
+def test_a_constrained_revision_does_not_run_away(blobs, revision):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TransitionWarning)
+        learned = learn(blobs, "reweight-r", schedule=LONG_REVISION, revision=revision)
+    assert not learned.transition_ran_away
+    assert learned.warnings == []
+    assert learned.history[-1]["transition_row_sums"] == pytest.approx([1, 1], abs=1e-4)
+
+
+def test_published_rate_moves_t_by_no_more_than_rate_times_steps(blobs):
+    tiny = replace(SCHEDULE, revision=Phase(3, optimizer="adam", lr=5e-7, batch_size=32))
+    learned = learn(blobs, "reweight-r", schedule=tiny, revision="slack")
+    steps = 3 * int(np.ceil(1080 / 32))
+    # Adam's first steps are at most lr long, later ones a little more where gradients agree.
+    assert np.abs(learned.transition - learned.initial_transition).max() <= 1.5 * 5e-7 * steps
+
+
+def test_a_trusted_set_initialises_t_and_selects_by_its_own_error(blobs):
+    trusted_x, trusted_y = blobs.test_x[:200], blobs.test_y[:200]
+    model = TRevisionClassifier(schedule=SCHEDULE, random_state=0)
+    model.fit(blobs.x, blobs.noisy, clean_X=trusted_x, clean_y=trusted_y)
+    plain = TRevisionClassifier(schedule=SCHEDULE, random_state=0).fit(blobs.x, blobs.noisy)
+    trusted_error = transition_error(model.initial_transition_matrix_, blobs.transition)
+    assert trusted_error < transition_error(plain.initial_transition_matrix_, blobs.transition)
+    assert trusted_error < 0.25
+    last = [record for record in model.history_ if record["stage"] == "revision"]
+    chosen = min(last, key=lambda record: record["trusted_error"])
+    wrong = np.mean(model.predict(trusted_x) != trusted_y)
+    assert wrong == pytest.approx(chosen["trusted_error"])
+
+
+def test_the_paper_schedule_is_the_published_protocol():
+    mnist = schedule_for("paper", "mnist", 54_000, 10)
+    assert (mnist.noisy_posterior.epochs, mnist.classifier.epochs, mnist.revision.epochs) == (20, 100, 200)
+    assert (mnist.classifier.lr, mnist.classifier.momentum, mnist.classifier.weight_decay) == (
+        1e-2,
+        0.9,
+        1e-4,
+    )
+    assert mnist.classifier.milestones == (40, 80)
+    assert (mnist.revision.optimizer, mnist.revision.lr, mnist.parameterisation) == ("adam", 5e-7, "slack")
+    assert mnist.anchor_percentile == 97
+    assert mnist.select_by == "error"
+    cifar10, cifar100 = (schedule_for("paper", name, 45_000, 10) for name in ("cifar10", "cifar100"))
+    assert (cifar10.classifier.epochs, cifar100.classifier.epochs) == (200, 200)
+    assert (cifar100.noisy_posterior.epochs, cifar100.anchor_percentile) == (15, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"revision": "slak"}, "revision must be one of"),
+        ({"weight": "dead"}, "weight must be live or detached"),
+        ({"lr_transition": -1.0}, "lr_transition must be a learning rate"),
+        ({"lr_revision": float("nan")}, "lr_revision must be a learning rate"),
+    ],
+)
+def test_options_name_the_rule_that_was_broken(options, message):
+    with pytest.raises(ValueError, match=message):
+        Options(**options)
+
+
+def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
+    with pytest.raises(ValueError, match=r"standard, forward.*did you mean reweight-r"):
+        find_method("reweight_r")

@@ -1,0 +1,219 @@
+"""The loop: the same bits after a stop, the selection it promises, and the caller's randomness left alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from trevision import losses
+from trevision.data import NoisyData, split
+from trevision.networks import Standardise, build
+from trevision.training import (
+    Batch,
+    Evaluation,
+    FolderStore,
+    MemoryStore,
+    NoisyLabelModel,
+    NoProgress,
+    Phase,
+    Runtime,
+    Stage,
+    TrainingDiverged,
+    launch,
+    learning_rate,
+    run_stage,
+)
+from trevision.transition import Transition
+
+PHASE = Phase(epochs=6, lr=0.05, decay="one-cycle", batch_size=64)
+
+
+@pytest.fixture
+def data(blobs) -> NoisyData:
+    return split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=0)
+
+
+def plain_step(model: nn.Module, batch: Batch) -> torch.Tensor:
+    return losses.cross_entropy(model(batch.x)[0], batch.noisy_labels)
+
+
+def make_stage(
+    data: NoisyData, phase: Phase = PHASE, network: nn.Module | None = None, step=plain_step
+) -> Stage:
+    network = network or build("mlp", (8,), 4, seed=1)
+    return Stage("stage", NoisyLabelModel(Standardise.from_data(data.train_x), network, None), step, phase)
+
+
+def without_times(history: list[dict]) -> list[dict]:
+    return [{key: value for key, value in record.items() if key != "seconds"} for record in history]
+
+
+class StopsAfter(NoProgress):
+    """Ends the process's work after some epochs, as a kill would."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def epoch(self, metrics) -> None:
+        # The epoch that is told of here is not stored yet: the work on it is lost.
+        if metrics["epoch"] == self.epochs:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer):
+    phase = replace(PHASE, optimizer=optimizer, lr=0.05 if optimizer == "sgd" else 1e-3)
+    dropout = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 4))
+
+    def fresh() -> Stage:
+        network = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 4))
+        network.load_state_dict(dropout.state_dict())
+        return make_stage(data, phase, network)
+
+    whole = run_stage(fresh(), Evaluation(data), Runtime(launch("cpu")), seed=3)
+    store = FolderStore(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(fresh(), Evaluation(data), Runtime(launch("cpu"), store, StopsAfter(4)), seed=3)
+    assert len(store.load("stage")["history"]) == 3
+    resumed = run_stage(fresh(), Evaluation(data), Runtime(launch("cpu"), store), seed=3)
+
+    assert without_times(resumed.history) == without_times(whole.history)
+    assert resumed.state.keys() == whole.state.keys()
+    assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
+
+
+def test_a_finished_stage_is_not_trained_again(data, tmp_path):
+    store = FolderStore(tmp_path)
+    first = run_stage(make_stage(data), Evaluation(data), Runtime(launch("cpu"), store), seed=3)
+
+    def must_not_run(model, batch):
+        raise AssertionError("trained again")
+
+    again = run_stage(
+        make_stage(data, step=must_not_run), Evaluation(data), Runtime(launch("cpu"), store), seed=3
+    )
+    assert again.history == first.history
+    assert all(torch.equal(again.state[name], first.state[name]) for name in first.state)
+
+
+@pytest.mark.parametrize("criterion", ["error", "loss"])
+def test_the_selected_epoch_has_the_least_noisy_validation_score(data, criterion):
+    evaluation = Evaluation(data, criterion=criterion)
+    result = run_stage(make_stage(data), evaluation, Runtime(launch("cpu")), seed=3)
+    scores = [record[f"noisy_validation_{criterion}"] for record in result.history]
+    assert result.selected["epoch"] == 1 + int(np.argmin(scores))
+    # The state that is returned is that epoch's: measured again, it scores the same.
+    stage = make_stage(data)
+    stage.model.load_state_dict(result.state)
+    measured = evaluation.measure(stage.model, None)
+    assert measured[f"noisy_validation_{criterion}"] == min(scores)
+
+
+def test_noisy_validation_error_compares_noisy_labels_with_the_noisy_posterior(data):
+    transition = Transition(torch.tensor([[0.0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]))
+    stage = make_stage(data)
+    model = NoisyLabelModel(stage.model.standardise, stage.model.network, transition)
+    with torch.no_grad():
+        clean = model(data.valid_x)[0].argmax(dim=1)
+    wrong = sum((int(c) + 1) % 4 != int(y) for c, y in zip(clean, data.valid_y, strict=True))
+    measured = Evaluation(data).measure(model, transition.matrix)
+    assert measured["noisy_validation_error"] == wrong / len(data.valid_y)
+
+
+def test_patience_ends_a_stage_and_the_reason_is_told(data):
+    frozen = replace(PHASE, lr=0.0, patience=2)
+    result = run_stage(make_stage(data, frozen), Evaluation(data), Runtime(launch("cpu")), seed=3)
+    assert [record["epoch"] for record in result.history] == [1, 2, 3]
+    assert "2 epochs" in result.stopped_because
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_with_the_learning_rate_named(data):
+    def broken(model, batch):
+        return model(batch.x)[0].sum() * math.nan
+
+    with pytest.raises(TrainingDiverged, match=r"epoch 1 .* lower learning rate than 0\.05"):
+        run_stage(make_stage(data, step=broken), Evaluation(data), Runtime(launch("cpu")), seed=3)
+
+
+def test_a_stage_that_diverges_late_falls_back_to_its_best_epoch_and_says_so(data):
+    def breaks_in_the_third_epoch(model, batch):
+        return plain_step(model, batch) * (math.nan if batch.epoch == 2 else 1.0)
+
+    stage = make_stage(data, step=breaks_in_the_third_epoch)
+    with pytest.warns(RuntimeWarning, match="an earlier epoch is taken"):
+        result = run_stage(stage, Evaluation(data), Runtime(launch("cpu")), seed=3)
+    assert [record["epoch"] for record in result.history] == [1, 2]
+    assert "nan in epoch 3" in result.stopped_because
+    assert all(value.isfinite().all() for value in result.state.values())
+
+
+def test_training_leaves_the_callers_random_generators_alone(data):
+    torch.manual_seed(7)
+    np_state = np.random.get_state()[1].tolist()  # noqa: NPY002
+    before = torch.get_rng_state()
+    run_stage(make_stage(data), Evaluation(data), Runtime(launch("cpu")), seed=3)
+    assert torch.equal(before, torch.get_rng_state())
+    assert np_state == np.random.get_state()[1].tolist()  # noqa: NPY002
+
+
+def test_weight_decay_pulls_the_network_but_never_delta_t(data):
+    """Under a loss without any gradient of its own, only what decays moves."""
+
+    def no_gradient(model, batch):
+        logits, matrix = model(batch.x)
+        return 0.0 * (logits.sum() + matrix.sum())
+
+    transition = Transition(torch.full((4, 4), 0.25), "slack")
+    with torch.no_grad():
+        transition.free.fill_(0.1)
+    network = build("mlp", (8,), 4, seed=1)
+    weights = sum(p.abs().sum().item() for p in network.parameters())
+    stage = Stage(
+        "stage",
+        NoisyLabelModel(Standardise.from_data(data.train_x), network, transition),
+        no_gradient,
+        replace(PHASE, weight_decay=0.1, epochs=2),
+    )
+    run_stage(stage, Evaluation(data), Runtime(launch("cpu")), seed=3)
+    assert sum(p.abs().sum().item() for p in network.parameters()) < 0.9 * weights
+    assert torch.equal(transition.free, torch.full((4, 4), 0.1))
+
+
+def test_every_row_is_seen_once_an_epoch_and_in_another_order_the_next(data):
+    seen: dict[int, list[int]] = {}
+
+    def recording(model, batch):
+        seen.setdefault(batch.epoch, []).extend(batch.rows.tolist())
+        assert torch.equal(batch.noisy_labels, data.train_y[batch.rows])
+        return plain_step(model, batch)
+
+    run_stage(
+        make_stage(data, replace(PHASE, epochs=2), step=recording),
+        Evaluation(data),
+        Runtime(launch("cpu")),
+        3,
+    )
+    assert sorted(seen[0]) == sorted(seen[1]) == list(range(len(data.train_x)))
+    assert seen[0] != seen[1]
+
+
+def test_a_batch_of_one_row_is_trained_on(data):
+    few = replace(data, train_x=data.train_x[:65], train_y=data.train_y[:65])
+    result = run_stage(make_stage(few), Evaluation(few), Runtime(launch("cpu"), MemoryStore()), seed=3)
+    assert math.isfinite(result.history[-1]["train_loss"])
+
+
+def test_learning_rates_follow_their_closed_forms():
+    steps = Phase(epochs=100, decay="steps", milestones=(40, 80))
+    assert [learning_rate(steps, t) for t in (0, 39.9, 40, 79.9, 80)] == pytest.approx([1, 1, 0.1, 0.1, 0.01])
+    cycle = Phase(epochs=10, decay="one-cycle")
+    assert learning_rate(cycle, 0) == pytest.approx(0.1)
+    assert learning_rate(cycle, 2) == pytest.approx(1.0)
+    assert learning_rate(cycle, 6) == pytest.approx(0.5)
+    assert learning_rate(cycle, 10) == pytest.approx(0.0)
+    assert learning_rate(Phase(epochs=5), 3.3) == 1.0

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from trevision import TRevisionClassifier
+from trevision.cli import main
 from trevision.estimation import transition_error
 from trevision.noise import pair_flip
 
@@ -242,17 +243,27 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_gets_one_clear_line_and_status_2_and_writes_nothing(tmp_path, name):
+def test_a_mistake_gets_one_clear_line_and_status_2_and_writes_nothing(tmp_path, name, monkeypatch, capsys):
     cases = mistakes(tmp_path)
     assert list(cases) == MISTAKES
     arguments, says = cases[name]
     out = tmp_path / "out"
-    environment = {"TREVISION_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "200"}
-    done = trevision(*arguments, "--out", out, status=2, **environment)
-    assert says in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stderr.startswith("trevision: ")
+    for variable in ("TREVISION_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    with pytest.raises(SystemExit) as stopped:
+        main([*map(str, arguments), "--out", str(out)])
+    written = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert says in written
+    assert len(written.strip().splitlines()) == 1
+    assert written.startswith("trevision: ")
     assert not out.exists()
+
+
+def test_a_mistake_ends_the_process_with_status_2(tmp_path):
+    done = trevision("fit", "digits", "--method", "magic", "--out", tmp_path / "out", status=2)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_help_shows_examples_and_misspelt_flags_get_a_suggestion():

@@ -173,7 +173,7 @@ def test_the_paper_schedule_is_the_published_protocol():
 )
 def test_options_name_the_rule_that_was_broken(options, message):
     with pytest.raises(ValueError, match=message):
-        Options(**options)
+        Options(**options).check()
 
 
 def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():

@@ -24,18 +24,18 @@ class RichProgress:
             TextColumn("{task.fields[metrics]}"),
             TimeRemainingColumn(),
             console=console,
-            transient=not console.is_terminal,
+            disable=not console.is_terminal,
         )
 
     def __enter__(self) -> RichProgress:
-        self.bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
     def stage(self, name: str, epochs: int, batches: int) -> None:
-        self.batches, self.done, self.epochs = batches, 0, epochs
+        self.bars.start()  # not earlier: a mistake found before the first stage gets its one line alone
+        self.batches = batches
         self.task = self.bars.add_task(
             f"{self.title}: {name}",
             total=max(1, epochs * batches),

@@ -81,6 +81,7 @@ def run(
     """
     hardware = hardware or Hardware()
     method = find_method(settings.method)
+    settings.options.check()
     config = {"source": source, **asdict(settings)}
     finished = _finished_result(folder, config)
     if finished is not None:

@@ -28,7 +28,8 @@ class Options:
     lr_transition: float | None = None
     """Learning rate of Delta T in the revision."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise a ValueError for a choice that is none."""
         if self.revision is not None and self.revision not in PARAMETERISATIONS:
             raise ValueError(f"revision must be one of {', '.join(PARAMETERISATIONS)}, got {self.revision!r}")
         if self.weight not in (None, "live", "detached"):
@@ -39,7 +40,8 @@ class Options:
                 raise ValueError(f"{name} must be a learning rate of at least 0, got {rate}")
 
     def applied_to(self, schedule: Schedule) -> Schedule:
-        """The schedule with these choices in it."""
+        """The schedule with these choices in it, once they are known to be good."""
+        self.check()
         revision = schedule.revision
         if self.lr_revision is not None:
             revision = replace(revision, lr=self.lr_revision)

@@ -108,7 +108,8 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
                 batch = Batch(images, labels[mine], mine, epoch)
                 # Processes average their gradients; this share makes that the mean over the whole batch.
                 share = len(mine) * fabric.world_size / len(rows)
-                total += train_batch(fabric, model, optimizer, stage.step, batch, share) * len(mine)
+                loss = train_batch(fabric, model, optimizer, stage.step, batch, phase.clip_norm, share)
+                total += loss * len(mine)
                 runtime.progress.batch()
         summed: Any = fabric.all_reduce(total, reduce_op="sum")
         mean_loss = float(summed) / len(x)
@@ -137,12 +138,21 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
 
 
 def train_batch(
-    fabric: Fabric, model: nn.Module, optimizer: Any, step: Step, batch: Batch, share: float = 1.0
+    fabric: Fabric,
+    model: nn.Module,
+    optimizer: Any,
+    step: Step,
+    batch: Batch,
+    clip_norm: float | None = None,
+    share: float = 1.0,
 ) -> Tensor:
     """One update of the model from one batch; returns the loss before it."""
     loss = step(model, batch)
     optimizer.zero_grad(set_to_none=True)
     fabric.backward(loss * share)
+    if clip_norm is not None:
+        # A loss that is not a number is reported by the loop, with more to say than this function has.
+        fabric.clip_gradients(model, optimizer, max_norm=clip_norm, error_if_nonfinite=False)
     optimizer.step()
     return loss.detach()
 

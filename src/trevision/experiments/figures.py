@@ -55,7 +55,7 @@ def draw_transitions(path: Path, matrices: Mapping[str, np.ndarray], class_names
                     color=colour,
                 )
     assert image is not None
-    figure.colorbar(image, ax=axes[0].tolist(), label="P(noisy | clean)", shrink=0.8)
+    figure.colorbar(image, ax=axes[0].tolist(), label="P(noisy | clean); numbers in percent", shrink=0.8)
     kind = path.suffix.lstrip(".") or "svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     # Text stays text in an SVG (smaller, searchable), and a fixed salt keeps equal pictures equal files.

@@ -58,10 +58,12 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     return anchor_transition(probs, problem.schedule.anchor_percentile)
 
 
-def continue_plainly(problem: Problem, start: StageResult, name: str, phase: Phase) -> StageResult:
+def continue_plainly(
+    problem: Problem, start: StageResult, name: str, phase: Phase, *, start_counts: bool
+) -> StageResult:
     """More of plain cross-entropy, for `standard` to spend the budget that other methods have."""
     model = _restored(problem, start)
-    return _run(problem, name, model, _plain_step, phase, start_counts=True)
+    return _run(problem, name, model, _plain_step, phase, start_counts=start_counts)
 
 
 def train_classifier(

@@ -1,7 +1,7 @@
 """`standard`: plain cross-entropy on the labels as they are given.
 
-The baseline of every comparison: the same network, the same phases and the same selection as the
-revision methods have, without a transition matrix. T-hat is read off its first stage for the record.
+The baseline of every comparison: the same network, the same phases and, in each of them, the same
+selection as `reweight-r` has, without a transition matrix. T-hat is read off its first stage for the record.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def fit(problem: Problem) -> Learned:
     schedule = problem.schedule
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    trained = continue_plainly(problem, posterior, "classifier", schedule.classifier)
-    tuned = continue_plainly(problem, trained, "fine-tuning", schedule.revision)
+    trained = continue_plainly(problem, posterior, "classifier", schedule.classifier, start_counts=False)
+    tuned = continue_plainly(problem, trained, "fine-tuning", schedule.revision, start_counts=True)
     return conclude(problem, initial, [posterior, trained, tuned])

@@ -57,7 +57,7 @@ def paper(source: str, rows: int, num_classes: int) -> Schedule:
 
 
 def quick(source: str, rows: int, num_classes: int) -> Schedule:
-    """A schedule for two CPU cores: the stages of `paper` in a tenth of the epochs (docs/schedules.md).
+    """A schedule for two CPU cores: the stages of `paper` in a tenth of its epochs (docs/schedules.md).
 
     Small data get more epochs and smaller batches, so that each stage still makes some hundred steps.
     """
@@ -74,8 +74,8 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
             epochs(8, 5, 150), lr=2e-2 if small else 1e-2, weight_decay=decay, batch_size=batch
         ),
         classifier=Phase(
-            epochs(60, 10, 300),
-            lr=1e-2 if small else 3e-2,
+            epochs(60, 20, 300),
+            lr=1e-2 if small else 2e-2,
             weight_decay=decay,
             batch_size=batch,
             decay="one-cycle",

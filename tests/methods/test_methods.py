@@ -145,6 +145,16 @@ def test_a_trusted_set_initialises_t_and_selects_by_its_own_error(blobs):
     assert wrong == pytest.approx(chosen["trusted_error"])
 
 
+def test_a_gentle_schedule_lowers_the_rate_with_the_square_of_the_diagonal():
+    quick = schedule_for("quick", "mnist", 54_000, 10)
+    for diagonal, factor in ((0.8, 1.0), (0.5, 1.0), (0.25, 0.25), (0.2, 0.16)):
+        initial = np.full((10, 10), (1 - diagonal) / 9)
+        np.fill_diagonal(initial, diagonal)
+        assert quick.classifier_phase(initial).lr == pytest.approx(factor * quick.classifier.lr)
+        paper = schedule_for("paper", "mnist", 54_000, 10)
+        assert paper.classifier_phase(initial) == paper.classifier
+
+
 def test_the_paper_schedule_is_the_published_protocol():
     mnist = schedule_for("paper", "mnist", 54_000, 10)
     assert (mnist.noisy_posterior.epochs, mnist.classifier.epochs, mnist.revision.epochs) == (20, 100, 200)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from trevision.training.phase import Criterion, Phase
 from trevision.transition import Parameterisation
 
@@ -28,9 +30,22 @@ class Schedule:
     """How Delta T may move in the revision."""
     live_weight: bool = True
     """Whether the revision's gradient flows through Reweight's weight."""
-
+    gentle: bool = False
+    """Whether the classifier stage's rate is lowered under heavy noise: see `classifier_phase`."""
     select_by: Criterion = "error"
     """What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss."""
+
+    def classifier_phase(self, initial: np.ndarray) -> Phase:
+        """The phase of the classifier stage for a transition matrix T-hat.
+
+        A gentle schedule multiplies the rate by (2 d)^2, at most 1, with d the mean diagonal of T-hat:
+        weights reach 1/d and inverses more, and with them the gradient's variance. At a rate that
+        suits d = 0.5, Reweight falls under sym-80 into a constant prediction, which no gradient leaves.
+        """
+        if not self.gentle:
+            return self.classifier
+        factor = min(1.0, float(2 * np.diag(initial).mean()) ** 2)
+        return replace(self.classifier, lr=self.classifier.lr * factor)
 
     @property
     def epochs(self) -> int:
@@ -74,8 +89,8 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
             epochs(8, 5, 150), lr=2e-2 if small else 1e-2, weight_decay=decay, batch_size=batch
         ),
         classifier=Phase(
-            epochs(60, 20, 300),
-            lr=1e-2 if small else 2e-2,
+            epochs(60, 10, 300),
+            lr=1e-2 if small else 5e-2,
             weight_decay=decay,
             batch_size=batch,
             decay="one-cycle",
@@ -93,6 +108,7 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
         anchor_percentile=100 - 30 / num_classes,
         parameterisation="simplex",
         live_weight=True,
+        gentle=not small,
         # A few hundred validation labels of which half are wrong tell errors apart too coarsely.
         select_by="loss" if small else "error",
     )

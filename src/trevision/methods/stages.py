@@ -59,11 +59,11 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
 
 
 def continue_plainly(
-    problem: Problem, start: StageResult, name: str, phase: Phase, *, start_counts: bool
+    problem: Problem, start: StageResult, name: str, phase: Phase, *, record_start: bool = False
 ) -> StageResult:
     """More of plain cross-entropy, for `standard` to spend the budget that other methods have."""
     model = _restored(problem, start)
-    return _run(problem, name, model, _plain_step, phase, start_counts=start_counts)
+    return _run(problem, name, model, _plain_step, phase, record_start=record_start)
 
 
 def train_classifier(
@@ -71,13 +71,8 @@ def train_classifier(
 ) -> StageResult:
     """Algorithm 1, line 3: a corrected loss with T-hat held fixed, from the network of stage 1."""
     model = _restored(problem, posterior, initial, "frozen")
-    return _run(
-        problem,
-        "classifier",
-        model,
-        _corrected_step(objective),
-        problem.schedule.classifier,
-    )
+    phase = problem.schedule.classifier_phase(initial)
+    return _run(problem, "classifier", model, _corrected_step(objective), phase)
 
 
 def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:
@@ -90,7 +85,7 @@ def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objectiv
         model,
         _corrected_step(objective),
         schedule.revision,
-        start_counts=True,
+        record_start=True,
     )
 
 
@@ -184,9 +179,9 @@ def _run(
     step,
     phase: Phase,
     *,
-    start_counts=False,
+    record_start=False,
 ):
     # A batch cannot be larger than the data, and a stage of zero epochs leaves its start as it is.
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
-    stage = Stage(name, model, step, phase, start_counts=start_counts)
+    stage = Stage(name, model, step, phase, record_start=record_start)
     return run_stage(stage, problem.evaluation, problem.runtime, problem.seed)

@@ -19,6 +19,6 @@ def fit(problem: Problem) -> Learned:
     schedule = problem.schedule
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    trained = continue_plainly(problem, posterior, "classifier", schedule.classifier, start_counts=False)
-    tuned = continue_plainly(problem, trained, "fine-tuning", schedule.revision, start_counts=True)
+    trained = continue_plainly(problem, posterior, "classifier", schedule.classifier)
+    tuned = continue_plainly(problem, trained, "fine-tuning", schedule.revision, record_start=True)
     return conclude(problem, initial, [posterior, trained, tuned])

@@ -49,8 +49,9 @@ class Stage:
     step: Step
     """The loss of a batch, a scalar that is a mean over its rows."""
     phase: Phase
-    start_counts: bool = False
-    """Whether the state before the first epoch may be selected (it continues a stage that was)."""
+    record_start: bool = False
+    """Whether the state before the first epoch is measured too, as epoch 0. It is selected only if no epoch
+    after it ends well."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         optimizer.load_state_dict(saved["optimizer"])
         tracker.restore(saved)
         runtime.progress.epoch(tracker.history[-1])
-    elif stage.start_counts:
+    elif stage.record_start:
         tracker.add(0, math.nan, evaluation.measure(model, _matrix(stage)), 0.0, stage)
 
     stopped_because = ALL_EPOCHS_DONE
@@ -108,7 +109,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
                 batch = Batch(images, labels[mine], mine, epoch)
                 # Processes average their gradients; this share makes that the mean over the whole batch.
                 share = len(mine) * fabric.world_size / len(rows)
-                loss = train_batch(fabric, model, optimizer, stage.step, batch, phase.clip_norm, share)
+                loss = train_batch(fabric, model, optimizer, stage.step, batch, share)
                 total += loss * len(mine)
                 runtime.progress.batch()
         summed: Any = fabric.all_reduce(total, reduce_op="sum")
@@ -143,16 +144,12 @@ def train_batch(
     optimizer: Any,
     step: Step,
     batch: Batch,
-    clip_norm: float | None = None,
     share: float = 1.0,
 ) -> Tensor:
     """One update of the model from one batch; returns the loss before it."""
     loss = step(model, batch)
     optimizer.zero_grad(set_to_none=True)
     fabric.backward(loss * share)
-    if clip_norm is not None:
-        # A loss that is not a number is reported by the loop, with more to say than this function has.
-        fabric.clip_gradients(model, optimizer, max_norm=clip_norm, error_if_nonfinite=False)
     optimizer.step()
     return loss.detach()
 
@@ -187,8 +184,11 @@ class _Tracker:
             record["train_loss"] = loss
         record |= measured | {"seconds": round(seconds, 3)}
         self.history.append(record)
-        if not self.selected or record[self.select_by] < self.selected[self.select_by]:
+        if not self.selected or self.selected["epoch"] == 0 or self._better(record):
             self.selected, self.best = record, _cpu_copy(stage.model)
+
+    def _better(self, record: dict[str, Any]) -> bool:
+        return bool(record[self.select_by] < self.selected[self.select_by])
 
     def outcome(self) -> dict[str, Any]:
         return {"best": self.best, "selected": self.selected, "history": self.history}

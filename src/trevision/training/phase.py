@@ -32,8 +32,6 @@ class Phase:
     """How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to zero)."""
     milestones: tuple[int, ...] = ()
     """For steps: the epochs after which the rate is divided by ten."""
-    clip_norm: float | None = None
-    """Scale gradients down to this norm where they exceed it; never, if not given."""
     patience: int | None = None
     """Stop after this many epochs without a better noisy validation score; never, if not given."""
 

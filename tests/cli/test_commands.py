@@ -216,6 +216,9 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
         "network": (["fit", good, "--network", "lenet"], "lenet"),
         "revision": (["fit", good, "--revision", "slak"], "slack, projected, simplex, frozen"),
         "train size": (["fit", good, "--train-size", 99], "got 99"),
+        "accelerator": (["fit", good, "--accelerator", "tpu"], "accelerator must be one that is installed"),
+        "devices": (["fit", good, "--devices", 0], "devices"),
+        "precision": (["fit", good, "--precision", "12"], "precision"),
         "run folder": (["predict", folder / "nowhere", good], "config.json"),
     }
 
@@ -238,6 +241,9 @@ MISTAKES = [
     "network",
     "revision",
     "train size",
+    "accelerator",
+    "devices",
+    "precision",
     "run folder",
 ]
 

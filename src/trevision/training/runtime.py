@@ -26,11 +26,16 @@ def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-tru
     with warnings.catch_warnings():
         # Fabric tells of every GPU it does not use; the user chose the devices.
         warnings.filterwarnings("ignore", category=UserWarning, module="lightning_fabric")
-        fabric = Fabric(
-            accelerator=accelerator,
-            devices=devices,
-            precision=precision,
-            strategy="ddp" if devices > 1 else "auto",
-        )
+        try:
+            fabric = Fabric(
+                accelerator=accelerator,
+                devices=devices,
+                precision=precision,
+                strategy="ddp" if devices > 1 else "auto",
+            )
+        except ImportError as error:  # an accelerator whose driver is not installed
+            raise ValueError(
+                f"accelerator must be one that is installed, got {accelerator!r}: {error}"
+            ) from None
         fabric.launch()
     return fabric

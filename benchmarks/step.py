@@ -32,8 +32,8 @@ from trevision.training import Batch, NoisyLabelModel, Phase, launch
 from trevision.training.loop import make_optimizer, train_batch
 from trevision.transition import Transition
 
-ROUNDS = 60
-STEPS_A_ROUND = 5
+ROUNDS = 20
+STEPS_A_ROUND = 20
 BATCH = 128
 IMAGES = 12_800
 

@@ -1,8 +1,11 @@
 """LeNet-5, arranged so that its first layer is quick on a CPU."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 SMALLEST_IMAGE = 12  # the least side that leaves one pixel after the second pooling
 
@@ -41,10 +44,10 @@ class LeNet5(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits of shape `(batch, num_classes)`."""
         maps = F.relu(convolve_then_pool(images, self.conv1))
-        # Sixteen channels side by side in memory fill a vector register: the second pooling is
-        # several times quicker in this layout, and so is the gradient of the second kernel.
-        maps = maps.contiguous(memory_format=torch.channels_last)
-        maps = F.relu(F.max_pool2d(self.conv2(maps), 2))
+        maps = convolve(maps, self.conv2)
+        # Sixteen channels side by side in memory fill a vector register: pooling is several times
+        # quicker in this layout.
+        maps = F.relu(F.max_pool2d(maps.contiguous(memory_format=torch.channels_last), 2))
         hidden = F.relu(self.fc1(maps.flatten(1)))
         logits: Tensor = self.fc3(F.relu(self.fc2(hidden)))
         return logits
@@ -76,13 +79,51 @@ def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
     return pooled.reshape(batch, channels, height, width)
 
 
+def convolve(maps: Tensor, conv: nn.Conv2d) -> Tensor:
+    """`conv(maps)` for a convolution of stride 1 without padding, each of its three passes in its best layout."""
+    if maps.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+        output: Tensor = conv(maps)  # other devices and types choose for themselves
+        return output
+    return _Convolve.apply(maps, conv.weight, conv.bias)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Convolve(torch.autograd.Function):
+    """On a CPU and with few channels, the passes of a convolution differ by up to a factor of two by layout.
+
+    The output and the input's gradient are quicker on planes, the latter also as what it is, a convolution of
+    the output's gradient with the turned kernel; the kernel's gradient is quicker in channels_last.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        maps = _planar(maps)
+        ctx.save_for_backward(maps, weight)
+        return F.conv2d(maps, _planar(weight), bias)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        maps, weight = ctx.saved_tensors
+        for_maps = None
+        if ctx.needs_input_grad[0]:
+            turned = _planar(weight.flip(2, 3).transpose(0, 1))
+            full = (weight.shape[2] - 1, weight.shape[3] - 1)
+            for_maps = F.conv2d(_planar(gradient), turned, padding=full)
+        last = torch.channels_last
+        _, for_weight, for_bias = torch.ops.aten.convolution_backward(
+            gradient.contiguous(memory_format=last), maps.contiguous(memory_format=last), weight,
+            [len(weight)], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, True],
+        )  # fmt: skip
+        return for_maps, for_weight, for_bias
+
+
 def _planar(images: Tensor) -> Tensor:
     """The same tensor with one plane of memory per channel, without a copy if it is so already.
 
     `contiguous()` would not do: the strides of a one-channel image may say either layout, and torch
     then convolves in the one they happen to spell.
     """
-    return images.flatten(1).view(images.shape)
+    return images.contiguous().flatten(1).view(images.shape)
 
 
 def _side_after_pooling(side: int) -> int:

@@ -80,7 +80,7 @@ def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
 
 
 def convolve(maps: Tensor, conv: nn.Conv2d) -> Tensor:
-    """`conv(maps)` for a convolution of stride 1 without padding, each of its three passes in its best layout."""
+    """`conv(maps)` for a convolution of stride 1 without padding, each pass in its best layout."""
     if maps.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         output: Tensor = conv(maps)  # other devices and types choose for themselves
         return output

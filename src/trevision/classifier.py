@@ -23,8 +23,10 @@ from trevision.methods import (
     Problem,
     Schedule,
     find_method,
+    network_seed,
     schedule_for,
 )
+from trevision.methods.problem import NetworkMaker
 from trevision.networks import Standardise, build, choose
 from trevision.training import (
     Evaluation,
@@ -55,7 +57,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : str
-        `standard`, `forward`, `backward`, `reweight`, `forward-r` or `reweight-r`.
+        `standard`, `decoupling`, `mentornet`, `co-teaching`, `forward`, `backward`, `reweight`, `forward-r`
+        or `reweight-r`.
     network : None, str, nn.Module or callable
         None picks one by the data's shape; a str names one (`lenet`, `resnet18`, `resnet34`, `resnet50`,
         `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
@@ -63,6 +66,10 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         `quick`, `paper`, or a Schedule of your own.
     revision, weight, lr_revision, lr_transition
         Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
+    noise_rate : float or None
+        The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T-hat.
+    mentor : str
+        What weights the samples of `mentornet`: `self-paced` or `learned`.
     validation_share : float
         The share of rows held out, with their noisy labels, to select the epoch.
     standardise : bool
@@ -80,6 +87,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     classes_ : the labels, sorted; rows and columns of the matrices follow their order.
     transition_matrix_ : T[i, j] = P(noisy = j | clean = i) as learnt.
     initial_transition_matrix_ : T-hat before the revision.
+    noise_rate_ : the share of wrong labels that the method went by; None where it needs none.
     history_ : one dict an epoch.
     stopped_because_ : why the training ended.
     warnings_ : what is doubtful about the result, in sentences.
@@ -95,6 +103,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         weight: str | None = None,
         lr_revision: float | None = None,
         lr_transition: float | None = None,
+        noise_rate: float | None = None,
+        mentor: str = "self-paced",
         validation_share: float = 0.1,
         standardise: bool = True,
         accelerator: str = "auto",
@@ -110,6 +120,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.weight = weight
         self.lr_revision = lr_revision
         self.lr_transition = lr_transition
+        self.noise_rate = noise_rate
+        self.mentor = mentor
         self.validation_share = validation_share
         self.standardise = standardise
         self.accelerator = accelerator
@@ -125,7 +137,15 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         initialise T and select the epoch, in place of anchor points and noisy validation labels.
         """
         method = find_method(self.method)
-        options = Options(self.revision, self.weight, self.lr_revision, self.lr_transition)
+        options = Options(
+            revision=self.revision,
+            weight=self.weight,
+            lr_revision=self.lr_revision,
+            lr_transition=self.lr_transition,
+            noise_rate=self.noise_rate,
+            mentor=self.mentor,
+        )
+        options.check()
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -154,6 +174,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
                     launch(self.accelerator, self.devices, self.precision),
                     progress=LineProgress() if self.verbose else NoProgress(),
                 ),
+                options=options,
             )
         )
         self._keep(learned)
@@ -203,6 +224,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             "history": self.history_,
             "stopped_because": self.stopped_because_,
             "warnings": self.warnings_,
+            "noise_rate": self.noise_rate_,
         }
         config = {"method": self.method, "model": card.to_json(), "fitted": fitted}
         write_json(folder / "config.json", config)
@@ -227,6 +249,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         model.history_ = fitted.get("history", [])
         model.stopped_because_ = fitted.get("stopped_because", "")
         model.warnings_ = fitted.get("warnings", [])
+        model.noise_rate_ = fitted.get("noise_rate")
         return model
 
     def _keep(self, learned: Learned) -> None:
@@ -234,6 +257,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.history_ = learned.history
         self.stopped_because_ = learned.stopped_because
         self.warnings_ = learned.warnings
+        self.noise_rate_ = learned.noise_rate
 
     def _keep_model(self, model: NoisyLabelModel, initial: np.ndarray, transition: np.ndarray) -> None:
         self.model_ = model
@@ -251,17 +275,17 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"clean_X and clean_y must be of one length, got {len(rows)} and {len(codes)}")
         return {"trusted_x": rows, "trusted_y": torch.from_numpy(codes)}
 
-    def _network_maker(self, shape: tuple[int, ...], seed: int) -> Callable[[], nn.Module]:
+    def _network_maker(self, shape: tuple[int, ...], seed: int) -> NetworkMaker:
         network, classes = self.network, len(self.classes_)
         if network is None or isinstance(network, str):
             name = network or choose(shape)
-            return lambda: build(name, shape, classes, seed)
+            return lambda number=0: build(name, shape, classes, network_seed(seed, number))
         if isinstance(network, nn.Module):
-            return lambda: copy.deepcopy(network)
+            return lambda number=0: copy.deepcopy(network)
 
-        def make() -> nn.Module:
+        def make(number: int = 0) -> nn.Module:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
+                torch.manual_seed(network_seed(seed, number))
                 return network()
 
         return make

@@ -12,7 +12,7 @@ import torch
 from trevision import TransitionWarning, TRevisionClassifier
 from trevision.data import Truth, split
 from trevision.estimation import transition_error
-from trevision.methods import METHODS, Learned, Options, Problem, find_method, schedule_for
+from trevision.methods import METHODS, Learned, Options, Problem, find_method, network_seed, schedule_for
 from trevision.networks import Standardise, build
 from trevision.training import Evaluation, Phase, Runtime, launch
 
@@ -32,7 +32,7 @@ def learn(blobs, method: str, seed: int = 0, schedule=SCHEDULE, **options) -> Le
     return find_method(method)(
         Problem(
             evaluation=Evaluation(data, truth, schedule.select_by),
-            make_network=lambda: build("mlp", (8,), 4, seed),
+            make_network=lambda number=0: build("mlp", (8,), 4, network_seed(seed, number)),
             standardise=Standardise.from_data(data.train_x),
             schedule=schedule,
             seed=seed,

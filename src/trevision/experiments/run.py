@@ -16,7 +16,7 @@ import torch
 from trevision import noise
 from trevision.data import DataError, Dataset, NoisyData, Truth, load, split, take_rows
 from trevision.estimation import transition_error
-from trevision.methods import Learned, Options, Problem, find_method, schedule_for
+from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
 from trevision.networks import Standardise, build, choose
 from trevision.training import (
     Evaluation,
@@ -39,7 +39,7 @@ class Settings:
     noise: str | None = None
     """Noise to add to the training labels: sym-50, pair-45 (percent), or a .csv or .npy file with T."""
     method: str = "reweight-r"
-    """standard, forward, backward, reweight, forward-r or reweight-r."""
+    """standard, decoupling, mentornet, co-teaching, forward, backward, reweight, forward-r or reweight-r."""
     schedule: str = "quick"
     """quick (for two CPU cores) or paper (the published protocol)."""
     seed: int = 0
@@ -107,7 +107,9 @@ def run(
     learned = method(
         Problem(
             evaluation=Evaluation(data, truth, schedule.select_by),
-            make_network=lambda: build(network, shape, data.num_classes, settings.seed),
+            make_network=lambda number=0: build(
+                network, shape, data.num_classes, network_seed(settings.seed, number)
+            ),
             standardise=Standardise.from_data(data.train_x),
             schedule=schedule,
             seed=settings.seed,
@@ -116,6 +118,7 @@ def run(
                 store,
                 _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero),
             ),
+            options=settings.options,
         )
     )
     result = summarise(learned, settings, truth)
@@ -175,6 +178,7 @@ def summarise(learned: Learned, settings: Settings, truth: Truth) -> dict[str, A
         "test_accuracy": selected.get("test_accuracy"),
         "initial_transition_error": None,
         "transition_error": None,
+        "noise_rate": learned.noise_rate,
         "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
         "selected_stage": selected["stage"],
         "selected_epoch": selected["epoch"],

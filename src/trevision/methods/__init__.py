@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import difflib
 
-from trevision.methods import backward, forward, reweight, standard, t_revision
-from trevision.methods.problem import Learned, Method, Options, Problem
+from trevision.methods import (
+    backward,
+    co_teaching,
+    decoupling,
+    forward,
+    mentornet,
+    reweight,
+    standard,
+    t_revision,
+)
+from trevision.methods.problem import Learned, Method, Options, Problem, network_seed
 from trevision.methods.schedules import SCHEDULES, Schedule, schedule_for
 
 METHODS: dict[str, Method] = {
     "standard": standard.fit,
+    "decoupling": decoupling.fit,
+    "mentornet": mentornet.fit,
+    "co-teaching": co_teaching.fit,
     "forward": forward.fit,
     "backward": backward.fit,
     "reweight": reweight.fit,
@@ -36,5 +48,6 @@ __all__ = [
     "Problem",
     "Schedule",
     "find_method",
+    "network_seed",
     "schedule_for",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from torch import Tensor, nn
@@ -14,10 +14,12 @@ from trevision.methods.schedules import Schedule
 from trevision.training import Evaluation, NoisyLabelModel, Runtime
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
+MENTORS = ("self-paced", "learned")
+
 
 @dataclass(frozen=True)
 class Options:
-    """Choices about the revision that override the schedule's; None leaves the schedule's."""
+    """Choices that override the schedule's or, where they are None, leave what the method would do."""
 
     revision: str | None = None
     """How Delta T may move: slack, projected, simplex or frozen."""
@@ -27,6 +29,10 @@ class Options:
     """Learning rate of the network in the revision."""
     lr_transition: float | None = None
     """Learning rate of Delta T in the revision."""
+    noise_rate: float | None = None
+    """Share of wrong labels, for mentornet and co-teaching; estimated from T-hat if not given."""
+    mentor: str = "self-paced"
+    """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
 
     def check(self) -> None:
         """Raise a ValueError for a choice that is none."""
@@ -38,6 +44,13 @@ class Options:
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate < float("inf"):
                 raise ValueError(f"{name} must be a learning rate of at least 0, got {rate}")
+        if self.noise_rate is not None and not 0 <= self.noise_rate < 1:
+            raise ValueError(
+                f"noise_rate must lie in [0, 1), got {self.noise_rate}; "
+                "a percentage such as 20 is written 0.20"
+            )
+        if self.mentor not in MENTORS:
+            raise ValueError(f"mentor must be one of {', '.join(MENTORS)}, got {self.mentor!r}")
 
     def applied_to(self, schedule: Schedule) -> Schedule:
         """The schedule with these choices in it, once they are known to be good."""
@@ -55,6 +68,19 @@ class Options:
         )
 
 
+class NetworkMaker(Protocol):
+    """Makes the network to train; of another `number`, the same network from other initial weights."""
+
+    def __call__(self, number: int = 0) -> nn.Module: ...
+
+
+def network_seed(seed: int, number: int) -> int:
+    """The seed of network `number` of a run: the run's own, then seeds that no other run begins with."""
+    if number == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> 2)
+
+
 @dataclass(frozen=True)
 class Problem:
     """Noisy data, a network to train on them, a schedule, a seed, and where to do it.
@@ -63,11 +89,13 @@ class Problem:
     """
 
     evaluation: Evaluation
-    make_network: Callable[[], nn.Module]
+    make_network: NetworkMaker
     standardise: nn.Module
     schedule: Schedule
     seed: int
     runtime: Runtime
+    options: Options = field(default_factory=Options)
+    """Choices of the user that are not in the schedule already."""
 
     @property
     def data(self) -> NoisyData:
@@ -86,6 +114,8 @@ class Learned:
     stopped_because: str
     warnings: list[str] = field(default_factory=list)
     transition_ran_away: bool = False
+    noise_rate: float | None = None
+    """The share of wrong labels that the method went by, where it needs one."""
 
 
 Method = Callable[[Problem], Learned]

@@ -48,14 +48,18 @@ def fit_noisy_posterior(problem: Problem) -> StageResult:
 
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     """Algorithm 1, line 2: T-hat from anchor points, or from the trusted set where there is one."""
-    model = _restored(problem, posterior)
     if problem.data.trusted_x is not None and problem.data.trusted_y is not None:
         return trusted_transition(
-            class_probs(model, problem.data.trusted_x).numpy(),
+            noisy_probs(problem, posterior, problem.data.trusted_x),
             problem.data.trusted_y.numpy(),
         )
-    probs = class_probs(model, problem.data.train_x).numpy()
+    probs = noisy_probs(problem, posterior, problem.data.train_x)
     return anchor_transition(probs, problem.schedule.anchor_percentile)
+
+
+def noisy_probs(problem: Problem, posterior: StageResult, x: Tensor) -> np.ndarray:
+    """P(noisy | x) for rows `x`, (n, C), as stage 1 estimates it."""
+    return class_probs(_restored(problem, posterior), x).numpy()
 
 
 def continue_plainly(

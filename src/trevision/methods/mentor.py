@@ -1,0 +1,168 @@
+"""The learned mentor of MentorNet: a small recurrent network that says how far a label is to be trusted.
+
+It reads a sample's recent losses and their distance from a moving average of all losses (an LSTM over
+epochs), the label and the time, as in Jiang et al. 2018, Section 4. It learns, as there, first to follow a
+predefined curriculum and then from samples of which it is known whether their labels are right.
+
+Notes
+-----
+The paper has such samples from a small clean part of the data, or from another data set. Here nobody is
+asked for clean labels: there is a rehearsal. The classes that stage 1 predicts for the training rows take the
+place of clean labels, T-hat corrupts them anew, and a student is trained on the result by the self-paced
+curriculum. Which of *those* labels are wrong is known, and how their losses went is what the mentor learns
+from. What stage 1 predicts is easier to learn than true labels are, so the mentor is somewhat too sure of
+itself. The paper also goes on adapting the mentor while the student trains; ours is then fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trevision import noise
+from trevision.data.noisy import NoisyData
+from trevision.training import Evaluation, StageResult
+
+HISTORY = 10  # epochs that the mentor looks back on, this one included
+AVERAGING = 0.95  # of the moving average over batches
+PREDEFINED_STEPS, LEARNED_STEPS = 100, 500
+MENTOR_BATCH, MENTOR_RATE = 512, 5e-3
+
+
+class Mentor(nn.Module):
+    """P(label is right) as a logit, from recent losses (n, HISTORY, 2), labels (n,) and time in [0, 1)."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.label = nn.Embedding(num_classes, 2)
+        self.time = nn.Embedding(100, 5)
+        self.recent = nn.LSTM(2, 10, batch_first=True, bidirectional=True)
+        self.hidden = nn.Linear(2 * 10 + 2 + 5, 20)
+        self.out = nn.Linear(20, 1)
+
+    def forward(self, recent: Tensor, labels: Tensor, time: float) -> Tensor:
+        _, (last, _) = self.recent(recent)
+        percent = torch.full_like(labels, min(int(100 * time), 99))
+        parts = [last[0], last[1], self.label(labels), self.time(percent)]
+        return self.out(torch.tanh(self.hidden(torch.cat(parts, dim=1)))).squeeze(1)
+
+
+class Watched(nn.Module):
+    """A network, what its training samples' losses have been, and perhaps the mentor that reads them.
+
+    The losses are buffers, so that a checkpoint carries them. Every process of several writes the same ones.
+    """
+
+    losses: Tensor
+    levels: Tensor
+    epochs_begun: Tensor
+
+    def __init__(self, network: nn.Module, epochs: int, rows: int, mentor: Mentor | None = None) -> None:
+        super().__init__()
+        self.network = network
+        self.mentor = None if mentor is None else mentor.requires_grad_(False)
+        self.register_buffer("losses", torch.zeros(epochs, rows))
+        self.register_buffer("levels", torch.zeros(epochs))
+        self.register_buffer("epochs_begun", torch.tensor(0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(x)
+
+    @torch.no_grad()
+    def record(self, epoch: int, rows: Tensor, losses: Tensor, share: float) -> None:
+        """Note the losses of a batch, and move the average of their quantile at `share`."""
+        level = torch.quantile(losses.float(), share)
+        if int(self.epochs_begun) == epoch:
+            self.epochs_begun += 1
+            before = self.levels[epoch - 1] if epoch else level
+        else:
+            before = self.levels[epoch]
+        self.levels[epoch] = AVERAGING * before + (1 - AVERAGING) * level
+        self.losses[epoch, rows] = losses.float()
+
+    @torch.no_grad()
+    def trust(self, epoch: int, rows: Tensor, labels: Tensor) -> Tensor:
+        """The mentor's weights in [0, 1] for `rows`, whose losses of this epoch are recorded."""
+        assert self.mentor is not None
+        recent = recent_losses(self.losses, self.levels, epoch, rows)
+        return torch.sigmoid(self.mentor(recent, labels, epoch / len(self.losses)))
+
+
+def recent_losses(losses: Tensor, levels: Tensor, epoch: int, rows: Tensor) -> Tensor:
+    """Losses of the last epochs, and how far above the moving average they were: (n, HISTORY, 2).
+
+    Epochs before the first are zeros.
+    """
+    first = max(0, epoch + 1 - HISTORY)
+    known = losses[first : epoch + 1, rows].t()
+    above = known - levels[first : epoch + 1]
+    return F.pad(torch.stack([known, above], dim=2), (0, 0, HISTORY - known.shape[1], 0))
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Labels made wrong on purpose: the data with them, and which of them were left right."""
+
+    data: NoisyData
+    right: Tensor
+
+
+def prepare_rehearsal(data: NoisyData, predicted: np.ndarray, transition: np.ndarray, seed: int) -> Rehearsal:
+    """The training rows under the classes that stage 1 predicts, corrupted anew by T-hat."""
+    rng = np.random.default_rng([seed, *b"mentor"])
+    labels = noise.corrupt(predicted, transition, rng)
+    right = torch.from_numpy(labels == predicted)
+    return Rehearsal(replace(data, train_y=torch.from_numpy(labels).to(data.train_y.device)), right)
+
+
+@dataclass(frozen=True)
+class LastEpoch(Evaluation):
+    """Selects the last epoch: a rehearsal is run for its losses, all of them, and not for its model."""
+
+    student: Watched | None = None
+
+    @property
+    def select_by(self) -> str:
+        return "epochs_left"
+
+    def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, float]:
+        assert self.student is not None
+        left = len(self.student.losses) - int(self.student.epochs_begun)
+        return super().measure(model, transition) | {"epochs_left": left}
+
+
+def learn_mentor(
+    rehearsal: Rehearsal, rehearsed: StageResult, num_classes: int, first_epoch: int, seed: int
+) -> Mentor:
+    """A mentor trained on the losses of a rehearsal, from `first_epoch` on.
+
+    Its first steps follow the curriculum of the rehearsal, weight one for losses below the moving average;
+    the others the known answer.
+    """
+    losses, levels = rehearsed.state["network.losses"], rehearsed.state["network.levels"]
+    labels, right = rehearsal.data.train_y.cpu(), rehearsal.right.float()
+    epochs = int(rehearsed.state["network.epochs_begun"])
+    generator = torch.Generator().manual_seed(_mentor_seed(seed))
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(_mentor_seed(seed))
+        mentor = Mentor(num_classes)
+    optimizer = torch.optim.Adam(mentor.parameters(), lr=MENTOR_RATE)
+    for step in range(PREDEFINED_STEPS + LEARNED_STEPS):
+        epoch = int(torch.randint(min(first_epoch, epochs - 1), epochs, (), generator=generator))
+        rows = torch.randint(len(labels), (min(MENTOR_BATCH, len(labels)),), generator=generator)
+        recent = recent_losses(losses, levels, epoch, rows)
+        below = (recent[:, -1, 1] <= 0).float()
+        target = below if step < PREDEFINED_STEPS else right[rows]
+        logits = mentor(recent, labels[rows], epoch / len(losses))
+        optimizer.zero_grad()
+        F.binary_cross_entropy_with_logits(logits, target).backward()
+        optimizer.step()
+    return mentor
+
+
+def _mentor_seed(seed: int) -> int:
+    return int(np.random.SeedSequence([seed, *b"mentor"]).generate_state(1, np.uint64)[0] >> 2)

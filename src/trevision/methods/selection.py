@@ -1,0 +1,186 @@
+"""What the methods share that choose samples to train on instead of correcting the loss.
+
+They train fresh networks, for as many epochs as `reweight` has in its two stages together. Stage 1 is run
+beside them: its T-hat is recorded and, where the user gave no noise rate, says how many labels are wrong.
+With several processes the choice is made over the whole batch, so that it is the one that a single process
+would make.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from trevision import losses
+from trevision.estimation import clean_prior, noise_rate
+from trevision.methods.problem import Learned, Problem
+from trevision.methods.stages import TransitionWarning, conclude
+from trevision.training import Evaluation, NoisyLabelModel, Phase, Stage, StageResult, run_stage
+from trevision.training.loop import Step
+
+RAMP_EPOCHS = 10
+"""T_k of Han et al. 2018: epochs in which the kept share falls to 1 - rate."""
+
+
+class Pair(nn.Module):
+    """Two networks of one architecture from different initial weights.
+
+    In training their logits come stacked, (2, n, C); in evaluation the first one speaks for both, (n, C),
+    so that what is selected, reported and saved is one ordinary network.
+    """
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        if all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)):
+            raise ValueError(
+                "network must start from other weights when it is made a second time, for a method that "
+                "trains two; pass a function that draws them at random instead of a module"
+            )
+        self.first = first
+        self.second = second
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return self.first(x)
+        return torch.stack([self.first(x), self.second(x)])
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The share of wrong labels to go by, and what is doubtful about it."""
+
+    value: float
+    warnings: list[str] = field(default_factory=list)
+
+
+def rate_to_go_by(problem: Problem, initial: np.ndarray) -> Rate:
+    """The user's noise rate or else that of T-hat and the noisy labels. Clean labels play no part."""
+    if problem.options.noise_rate is not None:
+        return Rate(problem.options.noise_rate)
+    labels = torch.cat([problem.data.train_y.cpu(), problem.data.valid_y.cpu()]).numpy()
+    prior = clean_prior(initial, np.bincount(labels, minlength=problem.data.num_classes) / len(labels))
+    if prior is not None:
+        return Rate(noise_rate(initial, prior))
+    message = (
+        "the noise rate is a mean over classes, because the estimated T does not explain how often each "
+        "noisy label occurs; give noise_rate if it is known"
+    )
+    warnings.warn(message, TransitionWarning, stacklevel=3)
+    return Rate(noise_rate(initial), [message])
+
+
+def train_from_scratch(
+    problem: Problem,
+    name: str,
+    network: nn.Module,
+    step: Step,
+    *,
+    evaluation: Evaluation | None = None,
+) -> StageResult:
+    """Train `network` through the whole budget, by the optimiser of the classifier's phase."""
+    model = NoisyLabelModel(problem.standardise, network, None)
+    stage = Stage(name, model, step, whole_phase(problem))
+    return run_stage(stage, evaluation or problem.evaluation, problem.runtime, problem.seed)
+
+
+def whole_phase(problem: Problem) -> Phase:
+    """The classifier's phase, stretched over the epochs of stage 1 and its own."""
+    schedule, rows = problem.schedule, len(problem.data.train_x)
+    phase = schedule.classifier
+    epochs = schedule.noisy_posterior.epochs + phase.epochs
+    return replace(phase, epochs=epochs, batch_size=min(phase.batch_size, rows))
+
+
+def conclude_with(
+    problem: Problem,
+    initial: np.ndarray,
+    results: list[StageResult],
+    rate: Rate | None = None,
+    part: str = "",
+) -> Learned:
+    """What was learnt, the model being what the last stage trained or that `part` of it."""
+    *before, last = results
+    prefix = f"network.{part}." if part else "network."
+    state = {
+        "network." + name.removeprefix(prefix) if name.startswith(prefix) else name: value
+        for name, value in last.state.items()
+        if name.startswith((prefix, "standardise."))
+    }
+    learned = conclude(problem, initial, [*before, replace(last, state=state)])
+    if rate is None:
+        return learned
+    return replace(learned, noise_rate=rate.value, warnings=[*rate.warnings, *learned.warnings])
+
+
+def kept_share(rate: float, epoch: int, ramp: int = RAMP_EPOCHS) -> float:
+    """The share of a batch that is kept after `epoch` whole epochs.
+
+    R(t) = 1 - rate * min(t / T_k, 1)                             (Han et al. 2018, Algorithm 1)
+    """
+    return 1 - rate * min(epoch / ramp, 1)
+
+
+def ramp_epochs(epochs: int) -> int:
+    """T_k: 10 epochs, as published for 200, but no more than a third of a short schedule."""
+    return max(1, min(RAMP_EPOCHS, epochs // 3))
+
+
+def share_over_time(problem: Problem, rate: float) -> Callable[[int], float]:
+    """R(t) for the budget of a problem."""
+    ramp = ramp_epochs(whole_phase(problem).epochs)
+    return lambda epoch: kept_share(rate, epoch, ramp)
+
+
+def smallest(values: Tensor, share: float) -> Tensor:
+    """Which of `values` (..., n) are the `share` smallest along the last axis, at least one."""
+    count = max(1, round(share * values.shape[-1]))
+    chosen = values.argsort(dim=-1, stable=True)[..., :count]
+    return torch.zeros_like(values, dtype=torch.bool).scatter(-1, chosen, True)
+
+
+def each_loss(logits: Tensor, noisy_labels: Tensor) -> Tensor:
+    """Cross-entropy of every sample: (n,) for the logits of one network, (2, n) for those of a pair."""
+    if logits.ndim == 2:
+        return losses.cross_entropy(logits, noisy_labels, reduction="none")
+    return torch.stack([losses.cross_entropy(one, noisy_labels, reduction="none") for one in logits])
+
+
+def whole_batch(fabric: Fabric, mine: Tensor) -> Tensor:
+    """The values (..., N) of all processes' samples, in the batch's order, from this one's (..., n).
+
+    The loop deals samples out in turn, so process r of W has every W-th from the r-th on.
+    """
+    if fabric.world_size == 1:
+        return mine
+    counted: Tensor = fabric.all_reduce(  # type: ignore[assignment]
+        torch.tensor(mine.shape[-1], device=mine.device), reduce_op="sum"
+    )
+    total = int(counted)
+    padding = math.ceil(total / fabric.world_size) - mine.shape[-1]
+    gathered: Tensor = fabric.all_gather(F.pad(mine, (0, padding)))  # type: ignore[assignment]
+    return gathered.movedim(0, -1).flatten(-2)[..., :total]
+
+
+def my_part(fabric: Fabric, whole: Tensor) -> Tensor:
+    """This process's values (..., n) of the whole batch's (..., N): the inverse of `whole_batch`."""
+    return whole[..., fabric.global_rank :: fabric.world_size]
+
+
+def weighted_mean(fabric: Fabric, mine: Tensor, weights: Tensor) -> Tensor:
+    """sum_i w_i loss_i / sum_i w_i over the whole batch, from this process's losses and all weights.
+
+    Weights of zero and one make it the plain mean over the chosen samples, and zero, with a graph behind it,
+    where none is chosen. A sum of weights below 1 counts as 1. The last factor undoes the loop's, which
+    takes what it is given for a mean over this process's samples.
+    """
+    weights = weights.to(mine.dtype)
+    total = (mine * my_part(fabric, weights)).sum(dim=-1) / weights.sum(dim=-1).clamp(min=1)
+    return total * (weights.shape[-1] / mine.shape[-1])

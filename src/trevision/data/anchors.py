@@ -20,8 +20,8 @@ def drop_highest(posterior: Tensor | np.ndarray, labels: Tensor | np.ndarray, sh
     """Ascending numbers of the rows that stay when each class loses its most typical ones.
 
     Of the n_i rows with clean label i, the round(share * n_i) with the highest `posterior[:, i]`, the
-    estimated P(Y = i | x), are dropped (Section 4 of Xia et al. 2019, "N/A"); one row of a class always stays.
-    Only the order counts, so log-odds serve as well as probabilities. Of equals the first row goes first.
+    estimated P(Y = i | x), are dropped (Section 4 of Xia et al. 2019, "N/A"); one row of a class always
+    stays. Only the order counts, so log-odds serve as well as probabilities. Of equals the first row goes.
     """
     check_share(share)
     scores, codes = np.asarray(posterior), np.asarray(labels)

@@ -79,7 +79,7 @@ def content_digest(*tensors: Tensor) -> str:
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(memoryview(tensor.contiguous().numpy()).cast("B"))
+        digest.update(tensor.contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -81,12 +81,12 @@ def run_grid(
         running: dict[str, Planned] = {}
         claims: dict[str, set[Path]] = {}
         while waiting or running:
-            while workers.free and (run := _next(waiting, conditions, claims)) is not None:
-                waiting.remove(run)
-                running[run.name] = run
-                claims[run.name] = set(conditions.job(run).stages.values())
-                workers.start(conditions.job(run))
-                watch.started(run)
+            while workers.free and (ready := _next(waiting, conditions, claims)) is not None:
+                waiting.remove(ready)
+                running[ready.name] = ready
+                claims[ready.name] = set(conditions.job(ready).stages.values())
+                workers.start(conditions.job(ready))
+                watch.started(ready)
             for job, done in workers.wait(POLL_SECONDS):
                 if done.error == CRASHED:
                     record_failure(job, done)
@@ -106,7 +106,7 @@ def _next(waiting: list[Planned], conditions: Conditions, claims: dict[str, set[
     return None
 
 
-def clean_stages(runs: Iterable[Planned], conditions: Conditions) -> int:
+def remove_stages(runs: Iterable[Planned], conditions: Conditions) -> int:
     """Remove the shared stages of these runs that no unfinished one of them needs; return how many."""
     results = conditions.results
     needed: set[Path] = set()

@@ -13,6 +13,10 @@ from trevision.experiments.tables import Cell, Row, Table
 from trevision.training.checkpoint import write_atomically
 
 DASH = "-"
+CSV_HEADER = (
+    *("table", "dataset", "schedule", "method", "anchors", "noise", "measure", "n", "mean", "std"),
+    *("published_mean", "published_std", "difference", "failed", "missing"),
+)
 Grid = tuple[list[str], list[list[str]]]  # a header and rows
 
 
@@ -152,18 +156,14 @@ def to_csv(table: Table) -> str:
     plan = table.plan
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(
-        ["table", "dataset", "schedule", "method", "anchors", "noise", "measure", "n", "mean", "std"]
-        + ["published_mean", "published_std", "difference", "failed", "missing"]
-    )
+    rows.writerow(CSV_HEADER)
     for (row, noise), cell in _by_noise(table):
         mean, std = cell.published or (None, None)
         numbers = (cell.mean, cell.std, mean, std, cell.difference)
         ours_mean, ours_std, *theirs = ("" if v is None else f"{v:.6g}" for v in numbers)
-        rows.writerow(
-            [plan.spec.name, plan.dataset, plan.schedule, row.name, row.anchors, noise, plan.spec.measure]
-            + [cell.n, ours_mean, ours_std, *theirs, len(cell.failed), len(cell.missing)]
-        )
+        what = [plan.spec.name, plan.dataset, plan.schedule, row.name, row.anchors, noise, plan.spec.measure]
+        lacking = [len(cell.failed), len(cell.missing)]
+        rows.writerow([*what, cell.n, ours_mean, ours_std, *theirs, *lacking])
     return text.getvalue()
 
 
@@ -217,8 +217,8 @@ def docs_page(table: Table, picture: str) -> str:
         f"![{plan.spec.title}]({picture})",
         "",
         "## Runs",
-        f"{table.runs} runs are recorded. Seconds are of training and evaluation in one process of one thread, "
-        f"{seconds:.0f} in all; stages that several methods share are counted in each of them.",
+        f"{table.runs} runs are recorded. Seconds are of training and evaluation in one process of one "
+        f"thread, {seconds:.0f} in all; stages that several methods share are counted in each of them.",
         "",
         markdown_grid(
             ["method", "noise", "n", "mean", "std", "seconds a run", "failed", "missing"],

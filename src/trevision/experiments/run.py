@@ -51,7 +51,7 @@ class Settings:
     train_size: int | None = None
     """Use only this many training rows, drawn at random."""
     remove_anchors: float | None = None
-    """Before the noise, drop this share of each class: the rows most surely of it (0.4 in the paper's MNIST)."""
+    """Before the noise, drop this share of each class, its surest rows (0.4 on MNIST in the paper)."""
     options: Options = field(default_factory=Options)
 
 

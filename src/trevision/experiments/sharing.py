@@ -1,8 +1,8 @@
 """Which stages are the same in several runs, and where they are kept so that one of them trains for all.
 
-Stage 1 does not know which method it is trained for, and `reweight-r` and `forward-r` begin with the whole of
-`reweight` and `forward`. A shared stage lies in a folder named by the hash of all that determines it, and a run
-that finds it finished there takes it over, with its history and its seconds, to the same bits.
+Stage 1 does not know which method it is trained for, and `reweight-r` and `forward-r` begin with the whole
+of `reweight` and `forward`. A shared stage lies in a folder named by the hash of all that determines it; a
+run that finds it finished there takes it over, with its history and its seconds, to the same bits.
 """
 
 from __future__ import annotations

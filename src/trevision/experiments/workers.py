@@ -18,11 +18,13 @@ from trevision.experiments.job import Done, Job, work
 CRASHED = "WorkerCrashed"
 LOCAL = "local"
 # Read when a process loads its libraries, so they are set around its start.
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 class Workers(Protocol):
     """Some places that take a job each."""
+
+    count: int
 
     @property
     def free(self) -> int: ...

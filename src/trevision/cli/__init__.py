@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         print(
-            "trevision: stopped; the same command continues a run with --out",
+            "trevision: stopped; the same command continues a run that has a folder",
             file=sys.stderr,
         )
         sys.exit(130)

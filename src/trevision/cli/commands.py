@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from trevision.cli.progress import RichProgress, download_bar
+from trevision.cli.reproduce import reproduce
 from trevision.cli.tables import accuracy, number, table
 from trevision.data import available, search_folders
 from trevision.experiments import Hardware, Settings, run
@@ -184,6 +185,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
     "predict": predict,
     "data": data,
+    "reproduce": reproduce,
 }
 
 

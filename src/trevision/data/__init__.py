@@ -1,5 +1,6 @@
 """Data sets as plain tensors: named ones, anyone's arrays, and their split for learning from noisy labels."""
 
+from trevision.data.anchors import check_share, drop_highest
 from trevision.data.arrays import codes_in, encode_labels, features, from_arrays, read_npz
 from trevision.data.augment import augment, crop_at, random_crop, random_flip
 from trevision.data.dataset import AUGMENTATIONS, DataError, Dataset, take_rows
@@ -20,8 +21,10 @@ __all__ = [
     "augment",
     "available",
     "cache_folder",
+    "check_share",
     "codes_in",
     "crop_at",
+    "drop_highest",
     "encode_labels",
     "features",
     "fetch",

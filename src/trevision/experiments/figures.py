@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -56,6 +57,13 @@ def draw_transitions(path: Path, matrices: Mapping[str, np.ndarray], class_names
                 )
     assert image is not None
     figure.colorbar(image, ax=axes[0].tolist(), label="P(noisy | clean); numbers in percent", shrink=0.8)
+    save_picture(figure, path)
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    """Write a figure as SVG or PNG, by the suffix, in one step, and forget it."""
+    from matplotlib import pyplot as plt
+
     kind = path.suffix.lstrip(".") or "svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     # Text stays text in an SVG (smaller, searchable), and a fixed salt keeps equal pictures equal files.

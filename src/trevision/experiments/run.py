@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from trevision import noise
-from trevision.data import DataError, Dataset, NoisyData, Truth, load, split, take_rows
+from trevision.data import DataError, Dataset, NoisyData, Truth, check_share, load, split, take_rows
 from trevision.estimation import transition_error
+from trevision.experiments.anchors import remove_anchors
 from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
 from trevision.networks import Standardise, build, choose
 from trevision.training import (
@@ -24,6 +25,7 @@ from trevision.training import (
     NoProgress,
     Progress,
     Runtime,
+    Store,
     launch,
 )
 from trevision.training.checkpoint import write_atomically
@@ -48,6 +50,8 @@ class Settings:
     """lenet, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
     train_size: int | None = None
     """Use only this many training rows, drawn at random."""
+    remove_anchors: float | None = None
+    """Before the noise, drop this share of each class, its surest rows (0.4 on MNIST in the paper)."""
     options: Options = field(default_factory=Options)
 
 
@@ -73,29 +77,33 @@ def run(
     data_dir: Path | None = None,
     progress: Progress | None = None,
     download_progress: Callable[[int, int | None], None] | None = None,
+    store: Store | None = None,
+    keep_model: bool = True,
 ) -> dict[str, Any]:
     """Run one experiment into `folder` and return what its result.json holds.
 
     A folder that holds the same experiment is continued, or left as it is when finished; one that
-    holds another is refused.
+    holds another is refused. `store` keeps the stages under way, in the folder itself if not given.
     """
     hardware = hardware or Hardware()
     method = find_method(settings.method)
     settings.options.check()
-    config = {"source": source, **asdict(settings)}
+    if settings.remove_anchors is not None:
+        check_share(settings.remove_anchors)
+    config = run_config(source, settings)
     finished = _finished_result(folder, config)
     if finished is not None:
         return finished
 
+    if hardware.threads is not None:
+        torch.set_num_threads(hardware.threads)
     dataset = load(source, data_dir, download_progress)
-    data, truth = prepare(dataset, settings)
+    data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
     build(
         network, shape, data.num_classes, settings.seed
     )  # an unfit network fails before anything is written
-    if hardware.threads is not None:
-        torch.set_num_threads(hardware.threads)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
     preset = schedule_for(settings.schedule, dataset.name, len(data.train_x), data.num_classes)
     schedule = settings.options.applied_to(preset)
@@ -103,7 +111,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
-    store = FolderStore(folder / "checkpoints")
+    store = store or FolderStore(folder / "checkpoints")
     learned = method(
         Problem(
             evaluation=Evaluation(data, truth, schedule.select_by),
@@ -124,16 +132,40 @@ def run(
     result = summarise(learned, settings, truth)
     if fabric.is_global_zero:
         card = ModelCard(network, shape, dataset.class_values)
-        _write_outcome(folder, config, card, learned, result)
+        _write_outcome(folder, config, card, learned, result, keep_model)
         store.clear()
     fabric.barrier()
     return result
 
 
-def prepare(dataset: Dataset, settings: Settings) -> tuple[NoisyData, Truth]:
+def run_config(source: str, settings: Settings) -> dict[str, Any]:
+    """What config.json says of a run, besides its model."""
+    return {"source": source, **asdict(settings)}
+
+
+def canonical(config: dict[str, Any]) -> dict[str, Any]:
+    """A config as JSON gives it back, without its model and without what was not given.
+
+    Two configs of the same run are equal in this form, also when one was written before a setting existed.
+    """
+    plain = json.loads(json.dumps(config))
+    plain.pop("model", None)
+
+    def given(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        kept = {key: given(one) for key, one in value.items()}
+        return {key: one for key, one in kept.items() if one is not None and one != {}}
+
+    return given(plain)
+
+
+def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:
     """The noisy training and validation sets, and apart from them the truth for the record."""
     if settings.train_size is not None:
         dataset = take_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
+    if settings.remove_anchors is not None:
+        dataset = remove_anchors(dataset, settings.remove_anchors, settings.train_size, accelerator)
     labels = dataset.train_y.numpy()
     transition = None
     if settings.noise is not None:
@@ -203,10 +235,9 @@ def _finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | N
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ValueError(f"out must be a new folder or that of an earlier run, got {folder}")
         return None
-    known = json.loads(path.read_text(encoding="utf-8"))
-    known.pop("model", None)
-    if known != json.loads(json.dumps(config)):
-        changed = sorted(key for key in config if known.get(key) != json.loads(json.dumps(config[key])))
+    known, wanted = canonical(json.loads(path.read_text(encoding="utf-8"))), canonical(config)
+    if known != wanted:
+        changed = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
         raise ValueError(
             f"{folder} holds a run with another {', '.join(changed) or 'configuration'}; "
             "choose another folder, or remove it"
@@ -221,6 +252,7 @@ def _write_outcome(
     card: ModelCard,
     learned: Learned,
     result: dict[str, Any],
+    keep_model: bool,
 ) -> None:
     """The files of a finished run; result.json comes last, so that its presence means the run is whole."""
     lines = "".join(json.dumps(record) + "\n" for record in learned.history)
@@ -229,12 +261,13 @@ def _write_outcome(
         folder / "transition.csv",
         lambda path: np.savetxt(path, learned.transition, delimiter=",", fmt="%.8g"),
     )
-    save_model(
-        folder / "model.safetensors",
-        learned.model,
-        learned.initial_transition,
-        learned.transition,
-    )
+    if keep_model:
+        save_model(
+            folder / "model.safetensors",
+            learned.model,
+            learned.initial_transition,
+            learned.transition,
+        )
     write_json(folder / "config.json", config | {"model": card.to_json()})
     write_json(folder / "result.json", result)
 

@@ -24,6 +24,8 @@ class Store(Protocol):
 
     def save(self, name: str, state: dict[str, Any]) -> None: ...
 
+    def clear(self) -> None: ...
+
 
 class MemoryStore:
     """Keeps nothing: for a fit that lives and dies with its process."""
@@ -32,6 +34,9 @@ class MemoryStore:
         return None
 
     def save(self, name: str, state: dict[str, Any]) -> None:
+        pass
+
+    def clear(self) -> None:
         pass
 
 

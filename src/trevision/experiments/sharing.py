@@ -1,0 +1,91 @@
+"""Which stages are the same in several runs, and where they are kept so that one of them trains for all.
+
+Stage 1 does not know which method it is trained for, and `reweight-r` and `forward-r` begin with the whole
+of `reweight` and `forward`. A shared stage lies in a folder named by the hash of all that determines it; a
+run that finds it finished there takes it over, with its history and its seconds, to the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trevision.experiments.run import Hardware, Settings, canonical, run_config
+from trevision.training import FolderStore
+
+STAGES_FOLDER = ".stages"
+
+FAMILIES = {
+    "reweight": "reweight",
+    "reweight-r": "reweight",
+    "forward": "forward",
+    "forward-r": "forward",
+}
+"""Methods whose second stage is the same."""
+
+REVISION_OPTIONS = ("revision", "weight", "lr_revision", "lr_transition")
+"""Options that only the revision reads; with any other one given, a run shares with its equals alone."""
+
+
+def digest(value: Any) -> str:
+    """A short hash of a JSON value that does not depend on the order of its keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run_name(source: str, settings: Settings) -> str:
+    """The name of a run's folder in a folder of results: the hash of its config."""
+    return digest(canonical(run_config(source, settings)))
+
+
+def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[str, str]:
+    """The shared stages of a run, in their order, each with the name of its folder."""
+    base = canonical(run_config(source, settings))
+    del base["method"]
+    options = {k: v for k, v in base.pop("options", {}).items() if k not in REVISION_OPTIONS}
+    computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
+    base |= {"options": options, "hardware": computed}
+    stages = {"noisy-posterior": digest(base | {"stage": "noisy-posterior"})}
+    family = FAMILIES.get(settings.method)
+    if family is not None:
+        stages["classifier"] = digest(base | {"stage": "classifier", "family": family})
+    return stages
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a shared stage has been trained to its end."""
+    return (folder / "finished.pt").exists()
+
+
+class SharedStore:
+    """The stages of one run: the shared ones in folders of their own, the others with the run.
+
+    A finished stage and one under way are different files, so that whoever waits for a stage need only
+    look, and the one under way is continued by whichever run comes next.
+    """
+
+    def __init__(self, own: Path, shared: dict[str, Path]) -> None:
+        self.own = FolderStore(own)
+        self.shared = {name: FolderStore(folder) for name, folder in shared.items()}
+
+    def load(self, name: str) -> dict[str, Any] | None:
+        if name not in self.shared:
+            return self.own.load(name)
+        return self.shared[name].load("finished") or self.shared[name].load("running")
+
+    def save(self, name: str, state: dict[str, Any]) -> None:
+        if name not in self.shared:
+            return self.own.save(name, state)
+        store = self.shared[name]
+        if not state["done"]:
+            return store.save("running", state)
+        store.save("finished", state)
+        (store.folder / "running.pt").unlink(missing_ok=True)
+        return None
+
+    def clear(self) -> None:
+        """Forget the run's own stages; others may still need the shared ones."""
+        self.own.clear()

@@ -1,0 +1,186 @@
+"""`trevision reproduce` as a user meets it: in a process of its own, also when it is killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trevision.cli import main
+
+TINY = ("table3", "--dataset", "digits", "--methods", "reweight", "reweight-r", "--noise", "sym-20")
+TINY += ("--seeds", "1", "--train-size", "150", "--workers", "2")
+
+
+def command(results: Path, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", "trevision", "reproduce", *map(str, arguments), "--results", str(results)]
+
+
+def reproduce(results: Path, *arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command(results, *arguments), capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stderr + done.stdout
+    return done
+
+
+def recorded(results: Path) -> dict[str, object]:
+    """All that a grid leaves and that does not tell the time."""
+    left: dict[str, object] = {}
+    for path in sorted(results.rglob("*")):
+        name = str(path.relative_to(results))
+        if path.is_dir() or name.startswith((".stages", ".lock")):
+            continue
+        if path.name == "metrics.jsonl":
+            left[name] = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
+        elif path.name == "result.json":
+            left[name] = {**json.loads(path.read_text()), "seconds": 0}
+        else:
+            left[name] = path.read_bytes()
+    return left
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A cache of the module's own, so that the clean posterior is estimated in it once."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = before
+
+
+@pytest.fixture(scope="module")
+def finished(cache, tmp_path_factory) -> Path:
+    results = tmp_path_factory.mktemp("results")
+    done = reproduce(results, *TINY)
+    assert done.stderr.count(": finished (") == 4
+    assert "reweight-r-N/A" in done.stdout
+    return results
+
+
+def test_a_table_is_written_in_every_form_and_models_are_not_kept(finished):
+    written = {path.suffix for path in (finished / "tables").iterdir()}
+    assert written == {".md", ".csv", ".tex", ".svg"}
+    assert not list(finished.rglob("*.safetensors"))
+    assert ".stages/" in (finished / ".gitignore").read_text().splitlines()
+    runs = list(finished.glob("*/result.json"))
+    assert len(runs) == 4
+
+
+def test_finished_runs_are_not_run_again(finished, capsys):
+    before = {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
+    main([*command(finished, *TINY)[3:], "--docs", str(finished / "docs")])
+    out = capsys.readouterr()
+    assert "finished (" not in out.err
+    assert before == {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
+    page = (finished / "docs" / "table3-digits-quick-n150.md").read_text()
+    assert "--train-size 150" in page
+    assert (finished / "docs" / "table3-digits-quick-n150.svg").exists()
+    for path in (finished / "docs").iterdir():
+        path.unlink()
+    (finished / "docs").rmdir()
+
+
+def test_killing_the_whole_group_and_starting_again_ends_with_the_same_bits(finished, tmp_path):
+    process = subprocess.Popen(
+        command(tmp_path, *TINY), start_new_session=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while sum(len(path.read_text().splitlines()) for path in tmp_path.glob("*/metrics.jsonl")) < 40:
+        assert process.poll() is None, "the grid ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert len(list(tmp_path.glob("*/result.json"))) < 4
+    reproduce(tmp_path, *TINY)
+    assert recorded(tmp_path) == recorded(finished)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+def test_ray_gives_the_same_bits_as_processes(finished, tmp_path):
+    reproduce(tmp_path, *TINY, "--ray", "local")
+    assert recorded(tmp_path) == recorded(finished)
+
+
+def test_a_failing_run_is_named_with_its_reason_the_others_finish_and_the_status_is_1(tmp_path, blobs):
+    torn = tmp_path / "torn.npz"
+    np.savez(torn, x=blobs.x, y=blobs.clean)
+    torn.write_bytes(torn.read_bytes()[:300])
+    arguments = ("table1", "--dataset", torn, "digits", "--methods", "forward", "--noise", "sym-20")
+    arguments += ("--seeds", 1, "--train-size", 150, "--workers", 1)
+    done = reproduce(tmp_path / "results", *arguments, status=1)
+    assert f"failed: forward-A on {torn}, sym-20, seed 0: DataError: {torn}" in done.stderr
+    assert "corrupt" in done.stderr
+    assert "1 failed" in done.stdout
+    table = (tmp_path / "results" / "tables" / "table1-digits-quick-n150.csv").read_text()
+    assert ",test_accuracy,1," in table
+    assert len(list((tmp_path / "results").glob("*/error.json"))) == 1
+
+
+def test_a_dry_run_runs_nothing_and_tells_runs_number_and_time(finished, tmp_path, capsys):
+    main(command(tmp_path / "new", *TINY, "--dry-run")[3:])
+    out = capsys.readouterr().out
+    assert "reweight-r-N/A on digits, sym-20, seed 0" in out
+    assert "4 of 4 runs to do" in out
+    assert "no estimate" in out
+    assert not (tmp_path / "new").exists()
+    before = recorded(finished)
+    main(command(finished, *TINY, "--dry-run", "--seeds", 2)[3:])
+    out = capsys.readouterr().out
+    assert "4 of 8 runs to do" in out
+    assert "from recorded runs" in out
+    assert recorded(finished) == before
+
+
+def test_figure_1_needs_no_runs_and_figure_3_shows_recorded_ones(finished, tmp_path, capsys):
+    main(command(tmp_path, "figure1")[3:])
+    assert "0.2796" in capsys.readouterr().out
+    assert (tmp_path / "tables" / "figure1.svg").exists()
+    runs = len(list(finished.glob("*/result.json")))
+    arguments = [one for one in TINY[1:] if one != "reweight"]
+    main(command(finished, "figure3", *arguments, "--docs", tmp_path / "docs")[3:])
+    assert len(list(finished.glob("*/result.json"))) == runs
+    assert "reweight-r-N/A (n = 1)" in (tmp_path / "docs" / "figure3-digits-quick-n150.svg").read_text()
+    for path in (finished / "tables").glob("figure3*"):
+        path.unlink()
+
+
+MISTAKES = {
+    "dataset": (("table1", "--dataset", "minst"), "did you mean mnist"),
+    "schedule": (("table1", "--schedule", "slow"), "quick"),
+    "noise": (("table1", "--noise", "sym-120"), "percentage"),
+    "method": (("table1", "--methods", "reweigh"), "did you mean reweight"),
+    "choice": (("table1", "--methods", "reweight-r:revision=loose"), "slack"),
+    "seeds": (("table1", "--seeds", "0"), "at least 1"),
+    "workers": (("table1", "--workers", "0"), "at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_gets_one_line_and_status_2_and_writes_nothing(tmp_path, capsys, name):
+    arguments, says = MISTAKES[name]
+    with pytest.raises(SystemExit) as stopped:
+        main(command(tmp_path / "new", *arguments)[3:])
+    written = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert says in written
+    assert len(written.strip().splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_ray_that_is_not_installed_is_said_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SystemExit) as stopped:
+        main(command(tmp_path / "new", *TINY, "--ray", "local")[3:])
+    assert stopped.value.code == 2
+    assert "pip install 'trevision[ray]'" in capsys.readouterr().err

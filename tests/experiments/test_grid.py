@@ -1,0 +1,269 @@
+"""The grid: sharing changes no bit, no stage is trained twice, and a dead worker is a failed run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from trevision.data import load, take_rows
+from trevision.experiments import Hardware, Settings, anchors, run
+from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
+from trevision.experiments.job import Done, Job, work
+from trevision.experiments.run import prepare
+from trevision.experiments.sharing import SharedStore, is_finished, shared_stages
+from trevision.experiments.tables import make_plan, planned_runs, tabulate
+from trevision.experiments.workers import CRASHED, ProcessPool
+
+CPU = Hardware(accelerator="cpu", threads=1)
+
+
+def tiny(method: str, **others) -> Settings:
+    return Settings(noise="sym-20", method=method, seed=1, train_size=150, **others)
+
+
+def metrics(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def timeless(value):
+    if isinstance(value, list):
+        return [timeless(one) for one in value]
+    return {key: one for key, one in value.items() if key != "seconds"}
+
+
+@pytest.mark.parametrize("base", ["reweight", "forward"])
+def test_a_run_on_shared_stages_is_the_same_to_the_bit_as_alone(tmp_path, base):
+    alone = tmp_path / "alone"
+    run("digits", tiny(f"{base}-r"), alone, CPU)
+    jobs = [Job("digits", tiny(m), tmp_path / "shared", CPU, keep_model=True) for m in (base, f"{base}-r")]
+    assert [work(job) for job in jobs] == [Done(), Done()]
+    first, second = (job.folder for job in jobs)
+    for name in ("model.safetensors", "transition.csv"):
+        assert (second / name).read_bytes() == (alone / name).read_bytes()
+    assert timeless(metrics(second)) == timeless(metrics(alone))
+    results = [json.loads((folder / "result.json").read_text()) for folder in (second, alone)]
+    assert timeless(results[0]) == timeless(results[1])
+    # Every stage is in the file, and the shared ones with the very seconds they took the first run.
+    assert {record["stage"] for record in metrics(second)} == {"noisy-posterior", "classifier", "revision"}
+    assert metrics(second)[: len(metrics(first))] == metrics(first)
+    assert not (second / "checkpoints").exists()
+
+
+def test_a_shared_stage_under_way_is_continued_by_another_run(tmp_path):
+    """A run is stopped in the middle of stage 1, and a run of another method takes the stage over."""
+
+    class Stopped(Exception):
+        pass
+
+    class StopsAfterThree(SharedStore):
+        saved = 0
+
+        def save(self, name, state):
+            super().save(name, state)
+            self.saved += 1
+            if self.saved == 3:
+                raise Stopped
+
+    first = Job("digits", tiny("forward"), tmp_path / "shared", CPU)
+    with pytest.raises(Stopped):
+        run(
+            "digits",
+            first.settings,
+            first.folder,
+            CPU,
+            store=StopsAfterThree(first.folder / "c", first.stages),
+        )
+    assert not is_finished(first.stages["noisy-posterior"])
+    second = Job("digits", tiny("reweight"), tmp_path / "shared", CPU)
+    assert work(second) == Done()
+    run("digits", tiny("reweight"), tmp_path / "alone", CPU)
+    assert timeless(metrics(second.folder)) == timeless(metrics(tmp_path / "alone"))
+
+
+def test_stages_are_shared_by_what_determines_them_and_by_nothing_else():
+    def keys(source="digits", method="reweight-r", **settings):
+        return shared_stages(source, Settings(method=method, **settings), CPU)
+
+    assert keys(method="reweight") == keys()
+    assert keys(method="forward") == keys(method="forward-r")
+    assert keys(method="forward")["noisy-posterior"] == keys()["noisy-posterior"]
+    assert keys(method="forward")["classifier"] != keys()["classifier"]
+    assert keys(method="standard") == {"noisy-posterior": keys()["noisy-posterior"]}
+    for other in (
+        {"source": "mnist"}, {"seed": 1}, {"noise": "sym-20"}, {"schedule": "paper"}, {"train_size": 9},
+        {"network": "lenet"}, {"remove_anchors": 0.4},
+    ):  # fmt: skip
+        assert set(keys(**other).values()).isdisjoint(keys().values())
+
+
+class ImaginaryWorkers:
+    """Ends one job at a time, at random, and checks that no two running ones train the same stage."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count, self.rng = count, np.random.default_rng(seed)
+        self.jobs: list[Job] = []
+        self.trained: list[Path] = []
+        self.most = 0
+
+    @property
+    def free(self) -> int:
+        return self.count - len(self.jobs)
+
+    def start(self, job: Job) -> None:
+        open_stages = [{f for f in one.stages.values() if not is_finished(f)} for one in [*self.jobs, job]]
+        assert sum(map(len, open_stages)) == len(set().union(*open_stages))
+        self.jobs.append(job)
+        self.most = max(self.most, len(self.jobs))
+
+    def wait(self, seconds: float) -> list[tuple[Job, Done]]:
+        job = self.jobs.pop(self.rng.integers(len(self.jobs)))
+        for folder in job.stages.values():
+            if not is_finished(folder):
+                self.trained.append(folder)
+                folder.mkdir(parents=True)
+                (folder / "finished.pt").touch()
+        job.folder.mkdir(exist_ok=True)
+        (job.folder / "result.json").write_text(json.dumps({"test_accuracy": 0.5, "seconds": 1.0}))
+        return [(job, Done())]
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_stage_is_trained_twice_and_all_workers_are_used(tmp_path, seed):
+    plan = make_plan(
+        "table1", "digits", ("standard", "forward-r", "forward", "reweight", "reweight-r"), seeds=2
+    )
+    runs, conditions = planned_runs(plan), Conditions(tmp_path, CPU)
+    workers = ImaginaryWorkers(3, seed)
+    assert set(run_grid(runs, conditions, workers)) == {one.name for one in runs}
+    assert len(workers.trained) == len(set(workers.trained)) == 4 * 3  # 2 noises x 2 seeds, 3 stages each
+    assert workers.most == 3
+    assert unfinished(runs, tmp_path) == []
+    assert remove_stages(runs, conditions) == 12
+    assert not any((tmp_path / ".stages").iterdir())
+
+
+def test_stages_that_an_unfinished_run_needs_are_not_removed(tmp_path):
+    runs = planned_runs(make_plan("table1", "digits", ("forward", "reweight"), ("sym-20",), seeds=1))
+    conditions = Conditions(tmp_path, CPU)
+    run_grid(runs[:1], conditions, ImaginaryWorkers(1, 0))
+    assert remove_stages(runs, conditions) == 1  # forward's classifier; stage 1 is also reweight's
+
+
+def test_two_grids_do_not_work_in_one_folder(tmp_path):
+    runs = planned_runs(make_plan("table1", "digits", ("forward",), ("sym-20",), seeds=1))
+    conditions = Conditions(tmp_path, CPU)
+
+    class Meddling(ImaginaryWorkers):
+        def start(self, job):
+            with pytest.raises(ValueError, match="another trevision reproduce"):
+                run_grid(runs, conditions, ImaginaryWorkers(1, 0))
+            super().start(job)
+
+    run_grid(runs, conditions, Meddling(1, 0))
+    assert unfinished(runs, tmp_path) == []
+
+
+def test_a_killed_worker_is_a_failed_run_with_its_reason_and_the_next_run_goes_on(tmp_path):
+    np.savez(tmp_path / "bad.npz", x=np.zeros((5, 2)))
+    plan = make_plan("table1", "digits", ("forward",), ("sym-20",), seeds=1, train_size=150)
+
+    class Killing(ProcessPool):
+        def start(self, job):
+            super().start(job)
+            if self.killing:
+                next(one for one in self._processes if one.job is job).process.kill()
+
+    pool = Killing(1)
+    pool.killing = True
+    runs, conditions = planned_runs(plan), Conditions(tmp_path / "results", CPU)
+    try:
+        (done,) = run_grid(runs, conditions, pool).values()
+        assert done.error == CRASHED
+        assert "SIGKILL" in done.reason
+        (reason,) = tabulate(plan, tmp_path / "results").failures.values()
+        assert "SIGKILL" in reason
+        pool.killing = False
+        pool.start(Job(str(tmp_path / "bad.npz"), Settings(), tmp_path / "results", CPU))
+        ((_, done),) = pool.wait(120)
+        assert done.error == "DataError"
+        assert "y" in done.reason
+    finally:
+        pool.close()
+
+
+def test_an_error_is_left_in_the_folder_and_gone_after_a_good_run(tmp_path, blobs):
+    path = tmp_path / "data.npz"
+    path.write_bytes(b"PK torn")
+    job = Job(
+        str(path), Settings(noise="sym-20", method="forward", train_size=150), tmp_path / "results", CPU
+    )
+    done = work(job)
+    assert done.error == "DataError"
+    assert json.loads((job.folder / "error.json").read_text()) == {
+        "error": "DataError",
+        "reason": done.reason,
+    }
+    assert json.loads((job.folder / "config.json").read_text())["source"] == str(path)
+    np.savez(path, x=blobs.x, y=blobs.clean, x_test=blobs.test_x, y_test=blobs.test_y)
+    assert work(job) == Done()
+    assert {p.name for p in job.folder.iterdir()} == {
+        "config.json", "metrics.jsonl", "result.json", "transition.csv",
+    }  # fmt: skip
+
+
+def test_removing_anchors_drops_the_surest_rows_of_each_class_and_caches_the_posterior(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    dataset = take_rows(load("digits"), 500, 0)
+    scores = anchors.clean_log_odds(dataset)
+    right = (torch.from_numpy(scores).argmax(1) == dataset.train_y).double().mean()
+    assert right > 0.95  # a posterior of clean labels, learnt from clean labels
+    assert np.isfinite(scores).all()
+
+    def never(*_):
+        raise AssertionError("the posterior is cached")
+
+    monkeypatch.setattr(anchors, "_estimate", never)
+    left = anchors.remove_anchors(dataset, 0.4)
+    before, after = (torch.bincount(one.train_y, minlength=10) for one in (dataset, left))
+    assert after.tolist() == [n - round(0.4 * n) for n in before.tolist()]
+    digests = {anchors.content_digest(row) for row in left.train_x}
+    for label in range(10):
+        mine = [row for row in range(500) if dataset.train_y[row] == label]
+        kept = [scores[row, label] for row in mine if anchors.content_digest(dataset.train_x[row]) in digests]
+        gone = [
+            scores[row, label] for row in mine if anchors.content_digest(dataset.train_x[row]) not in digests
+        ]
+        assert max(kept) <= min(gone)
+    with pytest.raises(AssertionError, match="cached"):  # other data have another posterior
+        anchors.clean_log_odds(take_rows(load("digits"), 500, 1))
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    dataset = take_rows(load("digits"), 100, 0)
+    monkeypatch.setattr(anchors, "_estimate", lambda *_: np.ones((100, 10), np.float32))
+    anchors.clean_log_odds(dataset)
+    (path,) = tmp_path.rglob("*.npy")
+    path.write_bytes(path.read_bytes()[:50])
+    assert anchors.clean_log_odds(dataset).shape == (100, 10)
+
+
+def test_anchors_go_before_the_noise_and_the_test_set_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(anchors, "_estimate", lambda *_: np.tile(np.arange(200.0)[:, None], 10))
+    dataset = load("digits")
+    settings = Settings(noise="sym-50", train_size=200, remove_anchors=0.5)
+    data, truth = prepare(dataset, settings)
+    rows = take_rows(dataset, 200, np.random.default_rng([0, 0]))
+    counts = torch.bincount(rows.train_y, minlength=10).tolist()
+    assert len(data.train_x) + len(data.valid_x) == sum(n - min(round(0.5 * n), n - 1) for n in counts)
+    assert truth.test_x is dataset.test_x
+    with pytest.raises(ValueError, match=r"remove_anchors must lie in \[0, 1\)"):
+        run("digits", Settings(remove_anchors=40.0), tmp_path / "run", CPU)
+    assert not (tmp_path / "run").exists()

@@ -81,7 +81,7 @@ def run(
     """
     hardware = hardware or Hardware()
     method = find_method(settings.method)
-    settings.options.check()
+    settings.options.check(settings.method)
     config = {"source": source, **asdict(settings)}
     finished = _finished_result(folder, config)
     if finished is not None:

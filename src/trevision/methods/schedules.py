@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from trevision.training.phase import Criterion, Phase
 from trevision.transition import Parameterisation
+
+RevisionLoss = Literal["eq3", "released"]
+REVISION_LOSSES: tuple[str, ...] = get_args(RevisionLoss)
 
 # Fewer training rows than this make a small data set, to `quick`.
 SMALL = 10_000
@@ -28,13 +32,24 @@ class Schedule:
     """How Delta T may move in the revision."""
     live_weight: bool = True
     """Whether the revision's gradient flows through Reweight's weight."""
-
+    revision_loss: RevisionLoss = "eq3"
+    """What Reweight's revision minimises: Eq. 3, or what the authors' released code does."""
     select_by: Criterion = "error"
     """What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss."""
 
     @property
     def epochs(self) -> int:
         return self.noisy_posterior.epochs + self.classifier.epochs + self.revision.epochs
+
+    def check(self) -> None:
+        """Raise a ValueError for choices that contradict each other."""
+        if self.revision_loss == "released" and self.parameterisation != "slack":
+            raise ValueError(
+                "revision_loss released must go with revision slack, the released code's Delta T, "
+                f"got {self.parameterisation}"
+            )
+        if self.revision_loss == "released" and not self.live_weight:
+            raise ValueError("revision_loss released must go with weight live, got detached")
 
 
 def paper(source: str, rows: int, num_classes: int) -> Schedule:

@@ -147,6 +147,17 @@ def reweight_objective(live_weight: bool) -> Objective:
     return objective
 
 
+def released_objective(problem: Problem, initial: np.ndarray) -> Objective:
+    """The loss of the authors' released revision; n counts the rows that one device sees of a batch."""
+    # Delta T is taken from the T that left the model's forward, where several processes see its gradient.
+    known = torch.tensor(initial, dtype=torch.float32).to(problem.runtime.fabric.device)
+
+    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+        return losses.released_revision_nll(logits, noisy_labels, known, matrix - known)
+
+    return objective
+
+
 def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
     logits, _ = model(batch.x)
     return losses.cross_entropy(logits, batch.noisy_labels)

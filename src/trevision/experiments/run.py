@@ -147,6 +147,15 @@ def prepare(dataset: Dataset, settings: Settings) -> tuple[NoisyData, Truth]:
     return data, Truth(transition, dataset.test_x, dataset.test_y)
 
 
+def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
+    """Source and settings as a run's config.json tells them."""
+    given = {name: value for name, value in config.items() if name not in ("source", "model")}
+    try:
+        return config["source"], Settings(**given | {"options": Options(**given["options"])})
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"config.json must be that of a run of this version, but {error}") from None
+
+
 def read_noise(name: str, num_classes: int) -> np.ndarray:
     """T by its noise name, or from a .csv (no header) or .npy file."""
     path = Path(name)

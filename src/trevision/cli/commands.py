@@ -87,8 +87,8 @@ def fit(
 ) -> None:
     """Train a classifier on noisy labels and learn the noise; write both to a run folder.
 
-    SOURCE is digits, mnist, fashion-mnist, cifar10, cifar100, or an .npz file with arrays x and y (and,
-    if there is a clean test set, x_test and y_test). The same command continues a run that was stopped.
+    SOURCE is digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m, or an .npz file with arrays x and y
+    (and, if there is a clean test set, x_test and y_test). The same command continues a run that was stopped.
 
     For example:
 
@@ -225,12 +225,16 @@ def data(data_dir: Path | None = None) -> None:
         (
             one.name,
             one.description,
-            str(one.found_at) if one.found_at else "not found (fit tries to download it)",
+            str(one.found_at or _how_to_get(one.on_request)),
         )
         for one in available(data_dir)
     ]
     console.print(table(["name", "what it is", "where"], rows))
     console.print("Looked in: " + ", ".join(map(str, search_folders(data_dir))))
+
+
+def _how_to_get(on_request: bool) -> str:
+    return f"not found ({'given out on request' if on_request else 'fit tries to download it'})"
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

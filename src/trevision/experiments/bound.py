@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.data import DataError, load
+from trevision.data import DataError, Rows, batches_of, load
 from trevision.data.download import Progress
 from trevision.experiments.run import prepare, settings_of
 from trevision.losses import cross_entropy, reweight_nll
@@ -165,11 +165,14 @@ class Measured:
 
 
 @torch.no_grad()
-def measure(model: NoisyLabelModel, transition: Tensor, x: Tensor, noisy_labels: Tensor) -> Measured:
+def measure(model: NoisyLabelModel, transition: Tensor, x: Rows, noisy_labels: Tensor) -> Measured:
     """The weighted risk of Eq. 3, the largest cross-entropy and the largest norm of a standardised row."""
     model.eval()
     total = largest_loss = input_norm = 0.0
-    for part, labels in zip(x.split(BATCH), noisy_labels.split(BATCH), strict=True):
+    done = 0
+    for part in batches_of(x, BATCH):
+        labels = noisy_labels[done : done + len(part)]
+        done += len(part)
         seen = model.standardise(part)
         logits = model.network(seen)
         total += reweight_nll(logits, labels, transition, reduction="sum").item()

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from trevision import noise
-from trevision.data import DataError, Dataset, NoisyData, Truth, load, split, take_rows
+from trevision.data import DataError, Dataset, ImageFiles, NoisyData, Rows, Truth, load, split, take_rows
 from trevision.estimation import transition_error
 from trevision.methods import Learned, Options, Problem, find_method, schedule_for
-from trevision.networks import Standardise, build, choose
+from trevision.networks import Standardise, build, choose, load_torchvision_weights
 from trevision.training import (
     Evaluation,
     FolderStore,
@@ -48,6 +49,10 @@ class Settings:
     """lenet, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
     train_size: int | None = None
     """Use only this many training rows, drawn at random."""
+    weights: str | None = None
+    """A .safetensors or .pth file of torchvision's weights that the network starts from."""
+    trusted: bool = False
+    """Select by the clean validation labels that come with the data (clothing1m), not by noisy ones."""
     options: Options = field(default_factory=Options)
 
 
@@ -91,9 +96,8 @@ def run(
     data, truth = prepare(dataset, settings)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
-    build(
-        network, shape, data.num_classes, settings.seed
-    )  # an unfit network fails before anything is written
+    # An unfit network fails before anything is written.
+    starting_network(network, shape, data.num_classes, settings)
     if hardware.threads is not None:
         torch.set_num_threads(hardware.threads)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
@@ -107,8 +111,8 @@ def run(
     learned = method(
         Problem(
             evaluation=Evaluation(data, truth, schedule.select_by),
-            make_network=lambda: build(network, shape, data.num_classes, settings.seed),
-            standardise=Standardise.from_data(data.train_x),
+            make_network=lambda: starting_network(network, shape, data.num_classes, settings),
+            standardise=standardise_for(data.train_x),
             schedule=schedule,
             seed=settings.seed,
             runtime=Runtime(
@@ -134,6 +138,8 @@ def prepare(dataset: Dataset, settings: Settings) -> tuple[NoisyData, Truth]:
     labels = dataset.train_y.numpy()
     transition = None
     if settings.noise is not None:
+        if dataset.labels_are_noisy:
+            raise DataError(f"noise must be left out for {dataset.name}: its labels are noisy as they are")
         transition = read_noise(settings.noise, dataset.num_classes)
         labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
     data = split(
@@ -144,7 +150,25 @@ def prepare(dataset: Dataset, settings: Settings) -> tuple[NoisyData, Truth]:
         random_state=np.random.default_rng([settings.seed, 2]),
         augmentation=dataset.augmentation,
     )
+    data = replace(data, label_pairs=dataset.label_pairs)
+    if settings.trusted:
+        if dataset.trusted_x is None:
+            raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
+        data = replace(data, trusted_x=dataset.trusted_x, trusted_y=dataset.trusted_y)
     return data, Truth(transition, dataset.test_x, dataset.test_y)
+
+
+def starting_network(name: str, shape: tuple[int, ...], num_classes: int, settings: Settings) -> nn.Module:
+    """The network before any training: drawn from the seed, and read from `weights` where they are given."""
+    network = build(name, shape, num_classes, settings.seed)
+    if settings.weights is not None:
+        load_torchvision_weights(network, settings.weights)
+    return network
+
+
+def standardise_for(x: Rows) -> Standardise:
+    """The mean and scale of the training rows, or those of ImageNet for photographs in files."""
+    return Standardise.imagenet() if isinstance(x, ImageFiles) else Standardise.from_data(x)
 
 
 def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:

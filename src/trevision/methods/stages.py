@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from trevision import losses
-from trevision.estimation import anchor_transition, trusted_transition
+from trevision.estimation import anchor_transition, counted_transition, trusted_transition
 from trevision.methods.problem import Learned, Objective, Problem
 from trevision.training import (
     Batch,
@@ -47,7 +47,12 @@ def fit_noisy_posterior(problem: Problem) -> StageResult:
 
 
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
-    """Algorithm 1, line 2: T-hat from anchor points, or from the trusted set where there is one."""
+    """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
+
+    Instances with both labels are counted (the paper's start for Clothing1M), before a trusted set is asked.
+    """
+    if problem.data.label_pairs is not None:
+        return counted_transition(*problem.data.label_pairs, problem.data.num_classes)
     model = _restored(problem, posterior)
     if problem.data.trusted_x is not None and problem.data.trusted_y is not None:
         return trusted_transition(
@@ -199,5 +204,5 @@ def _run(
 ):
     # A batch cannot be larger than the data, and a stage of zero epochs leaves its start as it is.
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
-    stage = Stage(name, model, step, phase, start_counts=start_counts)
+    stage = Stage(name, model, step, phase, start_counts=start_counts or phase.epochs == 0)
     return run_stage(stage, problem.evaluation, problem.runtime, problem.seed)

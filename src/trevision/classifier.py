@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -167,7 +167,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             Problem(
                 evaluation=Evaluation(data, criterion=schedule.select_by),
                 make_network=self._network_maker(tuple(x.shape[1:]), seed),
-                standardise=self._standardiser(data.train_x),
+                standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
                 schedule=options.applied_to(schedule),
                 seed=seed,
                 runtime=Runtime(

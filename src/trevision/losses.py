@@ -99,12 +99,40 @@ def reweight_nll(
     """
     log_clean = _log_clean(logits, noisy_labels, transition)
     in_weight = log_clean if live_weight else log_clean.detach()
-    total, peak = _noisy_total(in_weight, noisy_labels, transition)
-    log_weight = _pick(in_weight, noisy_labels) - _log_of_total(total, peak)
-    weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
-    # A label that T says cannot occur has no importance weight; such a row says nothing.
-    weight = torch.where(total > 0, weight, 0.0)
-    return _reduce(-weight * _pick(log_clean, noisy_labels), reduction)
+    into_label = _into_label(transition, noisy_labels)
+    return _reduce(_weighted(log_clean, in_weight, noisy_labels, into_label), reduction)
+
+
+def released_revision_nll(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    initial: Tensor,
+    delta: Tensor,
+    *,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """What the authors' released code minimises in the revision, in place of Eq. 3.
+
+        loss_n = beta_n * (-log g_y),    beta_n = g_y / ((T-hat + n Delta T)'g)_y,    n = 1, 2, ...
+
+    There Delta T is added to T-hat once for every sample, within the loop over the batch, so that the n-th
+    sample of a batch sees n times Delta T: the loss depends on the order in the batch, and its gradient for
+    Delta T grows with the size of the batch. The weight is live. For comparison only: `reweight_nll` with
+    `live_weight` is what the paper says.
+
+    Notes
+    -----
+    Where the n-fold Delta T makes (T'g)_y zero or negative, the released code has an infinite or negative
+    weight. Here such a row says nothing, and weights are capped, as in `reweight_nll`.
+    """
+    log_clean = _log_clean(logits, noisy_labels, initial)
+    if delta.shape != initial.shape:
+        raise ValueError(
+            f"delta must have the shape of initial, got {tuple(delta.shape)} and {tuple(initial.shape)}"
+        )
+    place = torch.arange(1, len(logits) + 1, device=logits.device, dtype=delta.dtype)
+    into_label = _into_label(initial, noisy_labels) + place[:, None] * _into_label(delta, noisy_labels)
+    return _reduce(_weighted(log_clean, log_clean, noisy_labels, into_label), reduction)
 
 
 def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tensor:
@@ -114,12 +142,26 @@ def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Te
     make (T'g)_y negative, or a column of zeros makes it zero, its logarithm does not exist: the smallest
     positive number takes its place, and no gradient passes.
     """
-    return _log_of_total(*_noisy_total(log_clean_probs, noisy_labels, transition))
+    return _log_of_total(*_noisy_total(log_clean_probs, _into_label(transition, noisy_labels)))
 
 
-def _noisy_total(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
+def _into_label(transition: Tensor, noisy_labels: Tensor) -> Tensor:
+    """Row n: T[:, y_n], how each clean class comes to the label given to row n."""
+    return transition.t().index_select(0, noisy_labels)
+
+
+def _weighted(log_clean: Tensor, in_weight: Tensor, noisy_labels: Tensor, into_label: Tensor) -> Tensor:
+    """beta * (-log g_y) for each row, with the log g that beta is made of given apart."""
+    total, peak = _noisy_total(in_weight, into_label)
+    log_weight = _pick(in_weight, noisy_labels) - _log_of_total(total, peak)
+    weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
+    # A label that T says cannot occur has no importance weight; such a row says nothing.
+    weight = torch.where(total > 0, weight, 0.0)
+    return -weight * _pick(log_clean, noisy_labels)
+
+
+def _noisy_total(log_clean_probs: Tensor, into_label: Tensor) -> tuple[Tensor, Tensor]:
     """(T'g)_y for each row as total * exp(peak), with totals that do not underflow."""
-    into_label = transition.t().index_select(0, noisy_labels)  # row n: T[:, y_n]
     # The largest term of each sum is taken out, as in log-sum-exp, but only among terms that count.
     peak = log_clean_probs.masked_fill(into_label <= 0, -torch.inf).amax(dim=1, keepdim=True).detach()
     peak = torch.where(peak.isfinite(), peak, 0.0)

@@ -16,6 +16,7 @@ from trevision.cli.reproduce import reproduce
 from trevision.cli.tables import accuracy, number, table
 from trevision.data import available, search_folders
 from trevision.experiments import Hardware, Settings, run
+from trevision.experiments.bound import bound_of_run
 from trevision.experiments.demo import METHODS as DEMO_METHODS
 from trevision.experiments.demo import NOISE, SEEDS, SOURCE, demonstrate
 from trevision.experiments.predict import predict_to_csv
@@ -87,8 +88,8 @@ def fit(
 ) -> None:
     """Train a classifier on noisy labels and learn the noise; write both to a run folder.
 
-    SOURCE is digits, mnist, fashion-mnist, cifar10, cifar100, or an .npz file with arrays x and y (and,
-    if there is a clean test set, x_test and y_test). The same command continues a run that was stopped.
+    SOURCE is digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m, or an .npz file with arrays x and y
+    (and, if there is a clean test set, x_test and y_test). The same command continues a run that was stopped.
 
     For example:
 
@@ -157,6 +158,59 @@ def predict(
         console.print(f"accuracy on the labels of {source}: {accuracy(done.accuracy)}")
 
 
+def bound(run_folder: RunFolder, /, delta: float = 0.05, data_dir: Path | None = None) -> None:
+    """Print the bound of Theorem 1 for the model of a run, term by term, beside the gap that it bounds.
+
+    The rows the run was trained on are made again from its config.json. For plain feed-forward networks
+    (lenet, mlp) only. The bound is loose by orders of magnitude; docs/bound.md says why.
+
+    For example:
+
+    $ trevision bound runs/a
+    $ trevision bound runs/a --delta 0.01
+
+    Args:
+        run_folder: The folder that `trevision fit` wrote.
+        delta: The probability with which the bound may fail.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    with download_bar(errors) as downloads:
+        found = bound_of_run(run_folder, delta, data_dir, downloads)
+    theorem, gap = found.bound, found.gap
+    rows = [
+        (
+            f"M_{place}, {layer.name}",
+            f"{layer.norm:.4g}",
+            f"{layer.kernel_norm:.4g}",
+            f"{layer.bias_norm:.4g}",
+        )
+        for place, layer in enumerate(theorem.layers, start=1)
+    ]
+    console.print(table(["Frobenius norm", "matrix", "as stored", "bias"], rows))
+    rows_of_terms = [
+        ("d, layers", f"{theorem.depth}"),
+        ("B, largest norm of a training row", f"{theorem.input_norm:.4g}"),
+        ("C, classes", f"{theorem.num_classes}"),
+        ("L, Lipschitz constant", f"{theorem.lipschitz:g}"),
+        ("M, largest training loss", f"{theorem.loss_bound:.4g}"),
+        ("n, training rows", f"{theorem.rows}"),
+        ("delta", f"{theorem.delta:g}"),
+        ("first term, complexity", f"{theorem.complexity:.4g}"),
+        ("second term, chance", f"{theorem.chance:.4g}"),
+        ("bound", f"{theorem.total:.4g}"),
+        ("bound with biases as weights", f"{theorem.total_with_biases:.4g}"),
+        ("weighted risk, noisy training rows", f"{gap.training_risk:.4g}"),
+        (f"weighted risk, {gap.validation_rows} noisy validation rows", f"{gap.validation_risk:.4g}"),
+        ("empirical gap", f"{gap.gap:.4g}"),
+    ]
+    console.print(table(["", str(run_folder)], rows_of_terms))
+    if not found.transition_is_valid:
+        errors.print(
+            "warning: T has an entry below zero or a diagonal entry that is not its row's largest; "
+            "the theorem assumes neither"
+        )
+
+
 def data(data_dir: Path | None = None) -> None:
     """List the named data sets, and where each was found.
 
@@ -172,7 +226,7 @@ def data(data_dir: Path | None = None) -> None:
         (
             one.name,
             one.description,
-            str(one.found_at) if one.found_at else "not found (fit tries to download it)",
+            str(one.found_at or _how_to_get(one.on_request)),
         )
         for one in available(data_dir)
     ]
@@ -180,10 +234,15 @@ def data(data_dir: Path | None = None) -> None:
     console.print("Looked in: " + ", ".join(map(str, search_folders(data_dir))))
 
 
+def _how_to_get(on_request: bool) -> str:
+    return f"not found ({'given out on request' if on_request else 'fit tries to download it'})"
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "fit": fit,
     "predict": predict,
+    "bound": bound,
     "data": data,
     "reproduce": reproduce,
 }

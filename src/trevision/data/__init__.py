@@ -3,11 +3,13 @@
 from trevision.data.anchors import check_share, drop_highest
 from trevision.data.arrays import codes_in, encode_labels, features, from_arrays, read_npz
 from trevision.data.augment import augment, crop_at, random_crop, random_flip
-from trevision.data.dataset import AUGMENTATIONS, DataError, Dataset, take_rows
+from trevision.data.dataset import AUGMENTATIONS, DataError, Dataset
 from trevision.data.download import Progress, fetch
+from trevision.data.image_files import ImageFiles
 from trevision.data.load import SOURCES, Availability, available, load, load_rows
 from trevision.data.locations import cache_folder, search_folders
 from trevision.data.noisy import NoisyData, Truth, split, split_rows
+from trevision.data.rows import Rows, augmented_batches, batches_of, select_rows, take_rows
 
 __all__ = [
     "AUGMENTATIONS",
@@ -15,11 +17,15 @@ __all__ = [
     "Availability",
     "DataError",
     "Dataset",
+    "ImageFiles",
     "NoisyData",
     "Progress",
+    "Rows",
     "Truth",
     "augment",
+    "augmented_batches",
     "available",
+    "batches_of",
     "cache_folder",
     "check_share",
     "codes_in",
@@ -35,6 +41,7 @@ __all__ = [
     "random_flip",
     "read_npz",
     "search_folders",
+    "select_rows",
     "split",
     "split_rows",
     "take_rows",

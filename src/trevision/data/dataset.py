@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from trevision.data.rows import Rows
 
 AUGMENTATIONS = ("none", "crop-flip")
 
@@ -22,22 +25,30 @@ class DataError(ValueError):
 # Comparing two data sets field by field would ask a tensor for its truth value, so equality is identity.
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training rows and, where there are any, test rows, held whole in memory.
+    """Training rows and, where there are any, test rows, held whole in memory or as `ImageFiles`.
 
     Images are uint8 (n, channels, height, width) and stay so until a batch is used; tables are float32
     (n, features). Labels are int64 codes in [0, num_classes); `class_names[code]` is the name of a code, and
     `classes[code]` the label value it stood for in the data (None: its name).
     `augmentation`, one of `AUGMENTATIONS`, is what the literature trains this data set with.
+
+    Some data come with noise of their own: then `labels_are_noisy`, and where it is known for some instances
+    how, `label_pairs` holds their clean and their noisy labels. `trusted_x` are rows with clean labels that a
+    user may choose to select a model by.
     """
 
     name: str
-    train_x: Tensor
+    train_x: Rows
     train_y: Tensor
-    test_x: Tensor | None
+    test_x: Rows | None
     test_y: Tensor | None
     class_names: tuple[str, ...]
     augmentation: str = "none"
     classes: np.ndarray | None = None
+    trusted_x: Rows | None = None
+    trusted_y: Tensor | None = None
+    label_pairs: tuple[np.ndarray, np.ndarray] | None = None
+    labels_are_noisy: bool = False
 
     @property
     def num_classes(self) -> int:
@@ -48,18 +59,3 @@ class Dataset:
     def class_values(self) -> np.ndarray:
         """The label value of each code: what a prediction for this data set is made of."""
         return np.array(self.class_names) if self.classes is None else self.classes
-
-
-def take_rows(dataset: Dataset, n: int, random_state: int | np.random.Generator) -> Dataset:
-    """Keep `n` training rows, drawn without replacement; the test rows stay as they are.
-
-    Equal seeds nest: the rows for a small `n` are the first of those for a larger one.
-    """
-    available = len(dataset.train_y)
-    if not 1 <= n <= available:
-        raise DataError(
-            f"n must lie in [1, {available}], the training rows of {dataset.name}, got {n}; "
-            "leave it out to use all of them"
-        )
-    rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:n])
-    return replace(dataset, train_x=dataset.train_x[rows], train_y=dataset.train_y[rows])

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from trevision.data.arrays import read_npz, read_npz_rows
 from trevision.data.cifar import CIFAR10_FILES, CIFAR100_FILES, load_cifar10, load_cifar100
+from trevision.data.clothing1m import CLOTHING1M_FILES, load_clothing1m
 from trevision.data.dataset import DataError, Dataset
 from trevision.data.digits import DIGITS_FOLDER, load_digits
 from trevision.data.download import Progress
 from trevision.data.locations import FileSet, candidate_folders, find
 from trevision.data.mnist import FASHION_MNIST_FILES, MNIST_FILES, load_fashion_mnist, load_mnist
+from trevision.data.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Source:
     description: str
     read: Callable[[Path | None, Progress | None], Dataset]
     files: FileSet | None
+    on_request: bool = False
 
 
 SOURCES: dict[str, Source] = {
@@ -36,6 +38,12 @@ SOURCES: dict[str, Source] = {
     ),
     "cifar10": Source("60,000 photographs, 32 x 32 colour, 10 classes", load_cifar10, CIFAR10_FILES),
     "cifar100": Source("60,000 photographs, 32 x 32 colour, 100 classes", load_cifar100, CIFAR100_FILES),
+    "clothing1m": Source(
+        "1,000,000 photographs of clothing with noisy labels, 14 classes",
+        load_clothing1m,
+        CLOTHING1M_FILES,
+        on_request=True,
+    ),
 }
 
 
@@ -56,7 +64,7 @@ def load(source: str | Path, data_dir: Path | None = None, progress: Progress | 
 
 def load_rows(
     source: str | Path, data_dir: Path | None = None, progress: Progress | None = None
-) -> tuple[Tensor, np.ndarray | None]:
+) -> tuple[Rows, np.ndarray | None]:
     """The rows of `source` to predict, with their labels where it has any.
 
     Those are the test rows of a named data set, and what `read_npz_rows` finds in an .npz file.
@@ -77,6 +85,7 @@ class Availability:
     found_at: Path | None
     looked_in: tuple[Path, ...]
     description: str
+    on_request: bool = False
 
 
 def available(data_dir: Path | None = None) -> list[Availability]:
@@ -88,5 +97,6 @@ def available(data_dir: Path | None = None) -> list[Availability]:
             continue
         paths = find(source.files, data_dir)
         looked_in = tuple(candidate_folders(source.files, data_dir))
-        states.append(Availability(name, paths[0].parent if paths else None, looked_in, source.description))
+        found_at = paths[0].parent if paths else None
+        states.append(Availability(name, found_at, looked_in, source.description, source.on_request))
     return states

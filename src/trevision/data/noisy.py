@@ -9,23 +9,26 @@ import torch
 from torch import Tensor
 
 from trevision.data.dataset import DataError
+from trevision.data.rows import Rows, select_rows
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyData:
     """All that a method sees: rows with noisy labels, for training and for choosing a model.
 
-    Where its user trusts the labels of some rows, those rows and their clean labels too.
+    Where its user trusts the labels of some rows, those rows and their clean labels too; where some instances
+    are known by both, their clean and their noisy labels.
     """
 
-    train_x: Tensor
+    train_x: Rows
     train_y: Tensor
-    valid_x: Tensor
+    valid_x: Rows
     valid_y: Tensor
     num_classes: int
     augmentation: str = "none"
-    trusted_x: Tensor | None = None
+    trusted_x: Rows | None = None
     trusted_y: Tensor | None = None
+    label_pairs: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,7 @@ class Truth:
     """All that only the evaluation sees: the transition that made the noise, and clean test rows."""
 
     transition: np.ndarray | None
-    test_x: Tensor | None
+    test_x: Rows | None
     test_y: Tensor | None
 
 
@@ -90,7 +93,7 @@ def _quotas(counts: np.ndarray, n_valid: int, rng: np.random.Generator) -> np.nd
 
 
 def split(
-    x: Tensor,
+    x: Rows,
     noisy_labels: Tensor | np.ndarray,
     valid_share: float = 0.1,
     *,
@@ -113,11 +116,11 @@ def split(
             f"noisy_labels must lie in [0, {num_classes - 1}], got {int(labels.min())} to {int(labels.max())}"
         )
     labels = labels.long()
-    train_rows, valid_rows = torch.from_numpy(train).to(x.device), torch.from_numpy(valid).to(x.device)
+    train_rows, valid_rows = torch.from_numpy(train), torch.from_numpy(valid)
     return NoisyData(
-        train_x=x[train_rows],
+        train_x=select_rows(x, train_rows),
         train_y=labels[train_rows.to(labels.device)],
-        valid_x=x[valid_rows],
+        valid_x=select_rows(x, valid_rows),
         valid_y=labels[valid_rows.to(labels.device)],
         num_classes=num_classes,
         augmentation=augmentation,

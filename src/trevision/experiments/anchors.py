@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.data import Dataset, cache_folder, drop_highest, split
+from trevision.data import DataError, Dataset, cache_folder, drop_highest, split
 from trevision.experiments.lock import locked
 from trevision.methods import Problem, schedule_for
 from trevision.methods.stages import fit_noisy_posterior
@@ -42,6 +42,8 @@ def remove_anchors(
     dataset: Dataset, share: float, train_size: int | None = None, accelerator: str = "cpu"
 ) -> Dataset:
     """The data set without the `share` of each class's training rows that are most surely of their class."""
+    if dataset.labels_are_noisy:
+        raise DataError(f"remove_anchors must be left out for {dataset.name}: its clean labels are not known")
     scores = clean_log_odds(dataset, train_size, accelerator)
     rows = torch.from_numpy(drop_highest(scores, dataset.train_y, share))
     return replace(dataset, train_x=dataset.train_x[rows], train_y=dataset.train_y[rows])
@@ -52,6 +54,8 @@ def clean_log_odds(dataset: Dataset, train_size: int | None = None, accelerator:
 
     Log-odds and not probabilities, because on easy data 40 % of a float32 posterior is exactly 1.
     """
+    if not isinstance(dataset.train_x, Tensor):
+        raise DataError(f"remove_anchors needs {dataset.name} in memory")
     network = choose(tuple(dataset.train_x.shape[1:]))
     phase = _recipe(len(dataset.train_y))
     identity = {
@@ -91,6 +95,7 @@ def _recipe(rows: int) -> Phase:
 
 def _estimate(dataset: Dataset, network: str, phase: Phase, accelerator: str) -> np.ndarray:
     """Train on clean labels: what is stage 1 of a method on noisy ones gives P(Y | x) here."""
+    assert isinstance(dataset.train_x, Tensor)
     shape, classes = tuple(dataset.train_x.shape[1:]), dataset.num_classes
     data = split(
         dataset.train_x,
@@ -102,8 +107,8 @@ def _estimate(dataset: Dataset, network: str, phase: Phase, accelerator: str) ->
     schedule = schedule_for("paper", dataset.name, len(data.train_x), classes)
     problem = Problem(
         evaluation=Evaluation(data, criterion="loss"),
-        make_network=lambda: build(network, shape, classes, SEED),
-        standardise=Standardise.from_data(data.train_x),
+        make_network=lambda number=0: build(network, shape, classes, SEED),
+        standardise=Standardise.from_data(dataset.train_x),
         schedule=replace(schedule, noisy_posterior=phase),
         seed=SEED,
         runtime=Runtime(launch(accelerator)),

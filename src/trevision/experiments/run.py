@@ -5,20 +5,32 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from trevision import noise
-from trevision.data import DataError, Dataset, NoisyData, Truth, check_share, load, split, take_rows
+from trevision.data import (
+    DataError,
+    Dataset,
+    ImageFiles,
+    NoisyData,
+    Rows,
+    Truth,
+    check_share,
+    load,
+    split,
+    take_rows,
+)
 from trevision.estimation import transition_error
 from trevision.experiments.anchors import remove_anchors
 from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
-from trevision.networks import Standardise, build, choose
+from trevision.networks import Standardise, build, choose, load_torchvision_weights
 from trevision.training import (
     Evaluation,
     FolderStore,
@@ -52,6 +64,10 @@ class Settings:
     """Use only this many training rows, drawn at random."""
     remove_anchors: float | None = None
     """Before the noise, drop this share of each class, its surest rows (0.4 on MNIST in the paper)."""
+    weights: str | None = None
+    """A .safetensors or .pth file of torchvision's weights that the network starts from."""
+    trusted: bool = False
+    """Select by the clean validation labels that come with the data (clothing1m), not by noisy ones."""
     options: Options = field(default_factory=Options)
 
 
@@ -87,7 +103,7 @@ def run(
     """
     hardware = hardware or Hardware()
     method = find_method(settings.method)
-    settings.options.check()
+    settings.options.check(settings.method)
     if settings.remove_anchors is not None:
         check_share(settings.remove_anchors)
     config = run_config(source, settings)
@@ -101,9 +117,8 @@ def run(
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
-    build(
-        network, shape, data.num_classes, settings.seed
-    )  # an unfit network fails before anything is written
+    # An unfit network fails before anything is written.
+    starting_network(network, shape, data.num_classes, settings)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
     preset = schedule_for(settings.schedule, dataset.name, len(data.train_x), data.num_classes)
     schedule = settings.options.applied_to(preset)
@@ -115,10 +130,10 @@ def run(
     learned = method(
         Problem(
             evaluation=Evaluation(data, truth, schedule.select_by),
-            make_network=lambda number=0: build(
-                network, shape, data.num_classes, network_seed(settings.seed, number)
+            make_network=lambda number=0: starting_network(
+                network, shape, data.num_classes, settings, number
             ),
-            standardise=Standardise.from_data(data.train_x),
+            standardise=standardise_for(data.train_x),
             schedule=schedule,
             seed=settings.seed,
             runtime=Runtime(
@@ -169,6 +184,8 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
     labels = dataset.train_y.numpy()
     transition = None
     if settings.noise is not None:
+        if dataset.labels_are_noisy:
+            raise DataError(f"noise must be left out for {dataset.name}: its labels are noisy as they are")
         transition = read_noise(settings.noise, dataset.num_classes)
         labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
     data = split(
@@ -179,7 +196,36 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
         random_state=np.random.default_rng([settings.seed, 2]),
         augmentation=dataset.augmentation,
     )
+    data = replace(data, label_pairs=dataset.label_pairs)
+    if settings.trusted:
+        if dataset.trusted_x is None:
+            raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
+        data = replace(data, trusted_x=dataset.trusted_x, trusted_y=dataset.trusted_y)
     return data, Truth(transition, dataset.test_x, dataset.test_y)
+
+
+def starting_network(
+    name: str, shape: tuple[int, ...], num_classes: int, settings: Settings, number: int = 0
+) -> nn.Module:
+    """The network before any training: drawn from the seed, and read from `weights` where they are given."""
+    network = build(name, shape, num_classes, network_seed(settings.seed, number))
+    if settings.weights is not None:
+        load_torchvision_weights(network, settings.weights)
+    return network
+
+
+def standardise_for(x: Rows) -> Standardise:
+    """The mean and scale of the training rows, or those of ImageNet for photographs in files."""
+    return Standardise.imagenet() if isinstance(x, ImageFiles) else Standardise.from_data(x)
+
+
+def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
+    """Source and settings as a run's config.json tells them."""
+    given = {name: value for name, value in config.items() if name not in ("source", "model")}
+    try:
+        return config["source"], Settings(**given | {"options": Options(**given["options"])})
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"config.json must be that of a run of this version, but {error}") from None
 
 
 def read_noise(name: str, num_classes: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData
-from trevision.methods.schedules import Schedule
+from trevision.methods.schedules import REVISION_LOSSES, RevisionLoss, Schedule
 from trevision.training import Evaluation, NoisyLabelModel, Runtime
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
@@ -33,13 +33,23 @@ class Options:
     """Share of wrong labels, for mentornet and co-teaching; estimated from T-hat if not given."""
     mentor: str = "self-paced"
     """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
+    revision_loss: str | None = None
+    """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
 
-    def check(self) -> None:
-        """Raise a ValueError for a choice that is none."""
+    def check(self, method: str | None = None) -> None:
+        """Raise a ValueError for a choice that is none, or none for `method`."""
         if self.revision is not None and self.revision not in PARAMETERISATIONS:
             raise ValueError(f"revision must be one of {', '.join(PARAMETERISATIONS)}, got {self.revision!r}")
         if self.weight not in (None, "live", "detached"):
             raise ValueError(f"weight must be live or detached, got {self.weight!r}")
+        if self.revision_loss not in (None, *REVISION_LOSSES):
+            raise ValueError(
+                f"revision_loss must be one of {', '.join(REVISION_LOSSES)}, got {self.revision_loss!r}"
+            )
+        if self.revision_loss == "released" and method not in (None, "reweight-r"):
+            raise ValueError(
+                f"revision_loss released is a loss of reweight-r, got method {method}; leave it out"
+            )
         for name in ("lr_revision", "lr_transition"):
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate < float("inf"):
@@ -60,12 +70,15 @@ class Options:
             revision = replace(revision, lr=self.lr_revision)
         if self.lr_transition is not None:
             revision = replace(revision, lr_transition=self.lr_transition)
-        return replace(
+        chosen = replace(
             schedule,
             revision=revision,
             parameterisation=cast(Parameterisation, self.revision or schedule.parameterisation),
             live_weight=schedule.live_weight if self.weight is None else self.weight == "live",
+            revision_loss=cast(RevisionLoss, self.revision_loss or schedule.revision_loss),
         )
+        chosen.check()
+        return chosen
 
 
 class NetworkMaker(Protocol):

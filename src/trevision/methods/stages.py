@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from trevision import losses
-from trevision.estimation import anchor_transition, trusted_transition
+from trevision.data import Rows
+from trevision.estimation import anchor_transition, counted_transition, trusted_transition
 from trevision.methods.problem import Learned, Objective, Problem
 from trevision.training import (
     Batch,
@@ -47,7 +48,12 @@ def fit_noisy_posterior(problem: Problem) -> StageResult:
 
 
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
-    """Algorithm 1, line 2: T-hat from anchor points, or from the trusted set where there is one."""
+    """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
+
+    Instances with both labels are counted (the paper's start for Clothing1M), before a trusted set is asked.
+    """
+    if problem.data.label_pairs is not None:
+        return counted_transition(*problem.data.label_pairs, problem.data.num_classes)
     if problem.data.trusted_x is not None and problem.data.trusted_y is not None:
         return trusted_transition(
             noisy_probs(problem, posterior, problem.data.trusted_x),
@@ -57,7 +63,7 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     return anchor_transition(probs, problem.schedule.anchor_percentile)
 
 
-def noisy_probs(problem: Problem, posterior: StageResult, x: Tensor) -> np.ndarray:
+def noisy_probs(problem: Problem, posterior: StageResult, x: Rows) -> np.ndarray:
     """P(noisy | x) for rows `x`, (n, C), as stage 1 estimates it."""
     return class_probs(_restored(problem, posterior), x).numpy()
 
@@ -146,6 +152,17 @@ def reweight_objective(live_weight: bool) -> Objective:
     return objective
 
 
+def released_objective(problem: Problem, initial: np.ndarray) -> Objective:
+    """The loss of the authors' released revision; n counts the rows that one device sees of a batch."""
+    # Delta T is taken from the T that left the model's forward, where several processes see its gradient.
+    known = torch.tensor(initial, dtype=torch.float32).to(problem.runtime.fabric.device)
+
+    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+        return losses.released_revision_nll(logits, noisy_labels, known, matrix - known)
+
+    return objective
+
+
 def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
     logits, _ = model(batch.x)
     return losses.cross_entropy(logits, batch.noisy_labels)
@@ -187,5 +204,5 @@ def _run(
 ):
     # A batch cannot be larger than the data, and a stage of zero epochs leaves its start as it is.
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
-    stage = Stage(name, model, step, phase, record_start=record_start)
+    stage = Stage(name, model, step, phase, record_start=record_start or phase.epochs == 0)
     return run_stage(stage, problem.evaluation, problem.runtime, problem.seed)

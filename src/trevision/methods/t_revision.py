@@ -6,12 +6,17 @@ paper's method, on the risk-consistent loss of Eq. 3; `forward-r` revises under 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from trevision.methods.problem import Learned, Objective, Problem
 from trevision.methods.stages import (
     conclude,
     estimate_transition,
     fit_noisy_posterior,
     forward_objective,
+    released_objective,
     revise,
     reweight_objective,
     train_classifier,
@@ -19,17 +24,23 @@ from trevision.methods.stages import (
 
 
 def fit_forward(problem: Problem) -> Learned:
-    return _fit(problem, forward_objective, forward_objective)
+    return _fit(problem, forward_objective, lambda initial: forward_objective)
 
 
 def fit_reweight(problem: Problem) -> Learned:
-    live = reweight_objective(problem.schedule.live_weight)
-    return _fit(problem, reweight_objective(live_weight=False), live)
+    problem.schedule.check()
+
+    def revision(initial: np.ndarray) -> Objective:
+        if problem.schedule.revision_loss == "released":
+            return released_objective(problem, initial)
+        return reweight_objective(problem.schedule.live_weight)
+
+    return _fit(problem, reweight_objective(live_weight=False), revision)
 
 
-def _fit(problem: Problem, training: Objective, revision: Objective) -> Learned:
+def _fit(problem: Problem, training: Objective, revision: Callable[[np.ndarray], Objective]) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     trained = train_classifier(problem, posterior, initial, training)
-    revised = revise(problem, trained, initial, revision)
+    revised = revise(problem, trained, initial, revision(initial))
     return conclude(problem, initial, [posterior, trained, revised])

@@ -8,6 +8,10 @@ from torch import Tensor, nn
 # Elements turned into float64 at a time (8 MB), whatever the size of the training set.
 CHUNK_ELEMENTS = 2**20
 
+# Red, green and blue in [0, 1].
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_SCALE = (0.229, 0.224, 0.225)
+
 
 class Standardise(nn.Module):
     """`(batch - mean) / scale` in float32, for batches of bytes or of floats.
@@ -82,6 +86,12 @@ class Standardise(nn.Module):
         scale = (square / count).sqrt().to(torch.float32)
         scale = torch.where(constant | (scale == 0), 1.0, scale)
         return cls(torch.where(constant, lowest, mean), scale)
+
+    @classmethod
+    def imagenet(cls) -> Self:
+        """ImageNet's mean and standard deviation, which published weights expect, for colours as bytes."""
+        mean, scale = (255 * torch.tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_SCALE))
+        return cls(mean, scale)
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> Self:

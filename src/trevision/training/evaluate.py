@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData, Truth
+from trevision.data.rows import Rows, batches_of
 from trevision.estimation import transition_error
 from trevision.training.phase import Criterion
 
@@ -16,12 +17,14 @@ PREDICTION_BATCH = 1000
 
 
 @torch.no_grad()
-def class_probs(model: nn.Module, x: Tensor, batch_size: int = PREDICTION_BATCH) -> Tensor:
+def class_probs(model: nn.Module, x: Rows, batch_size: int = PREDICTION_BATCH) -> Tensor:
     """The clean posterior g(x) for every row of `x`, (n, C), in float32 on the CPU."""
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
-    parts = [torch.softmax(model(part.to(device))[0].float(), dim=1).cpu() for part in x.split(batch_size)]
+    parts = [
+        torch.softmax(model(part.to(device))[0].float(), dim=1).cpu() for part in batches_of(x, batch_size)
+    ]
     model.train(was_training)
     return torch.cat(parts)
 

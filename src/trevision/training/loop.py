@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from trevision.data.augment import augment
+from trevision.data.rows import augmented_batches
 from trevision.training.evaluate import Evaluation
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase, learning_rate
@@ -100,13 +100,14 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
             torch.manual_seed(_seed(stage_seed, epoch))
             generator = torch.Generator().manual_seed(_seed(stage_seed, epoch))
             model.train()
-            for number, rows in enumerate(_batches(len(x), phase.batch_size, generator)):
-                if len(rows) < fabric.world_size:
-                    continue  # a process without rows would have no loss
+            drawn = torch.randperm(len(x), generator=generator).split(phase.batch_size)
+            # A process without rows would have no loss.
+            whole = [rows for rows in drawn if len(rows) >= fabric.world_size]
+            own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
+            samples = augmented_batches(x, own, data.augmentation, generator)
+            for number, (rows, mine, images) in enumerate(zip(whole, own, samples, strict=True)):
                 _set_rates(optimizer, learning_rate(phase, epoch + number / batches))
-                mine = rows[fabric.global_rank :: fabric.world_size]
-                images = augment(x[mine], data.augmentation, generator)
-                batch = Batch(images, labels[mine], mine, epoch)
+                batch = Batch(images.to(fabric.device), labels[mine], mine, epoch)
                 # Processes average their gradients; this share makes that the mean over the whole batch.
                 share = len(mine) * fabric.world_size / len(rows)
                 loss = train_batch(fabric, model, optimizer, stage.step, batch, share)
@@ -225,10 +226,6 @@ def make_optimizer(model: NoisyLabelModel, phase: Phase) -> torch.optim.Optimize
 def _set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = group["rate"] * factor
-
-
-def _batches(rows: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    yield from torch.randperm(rows, generator=generator).split(size)
 
 
 def _matrix(stage: Stage) -> Tensor | None:

@@ -1,0 +1,60 @@
+"""Rows of samples, wherever they are: a tensor in memory, or image files decoded when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trevision.data.augment import augment
+from trevision.data.dataset import DataError, Dataset
+from trevision.data.image_files import ImageFiles
+
+Rows = Tensor | ImageFiles
+
+# Images of a photograph's size in a batch that is only predicted.
+FILES_AT_ONCE = 100
+
+
+def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
+    """Some rows of `x`, of the same kind as `x`."""
+    if isinstance(x, ImageFiles):
+        return x.select(rows)
+    return x[torch.as_tensor(rows).to(x.device)]
+
+
+def take_rows(dataset: Dataset, n: int, random_state: int | np.random.Generator) -> Dataset:
+    """Keep `n` training rows, drawn without replacement; the test rows stay as they are.
+
+    Equal seeds nest: the rows for a small `n` are the first of those for a larger one.
+    """
+    available = len(dataset.train_y)
+    if not 1 <= n <= available:
+        raise DataError(
+            f"n must lie in [1, {available}], the training rows of {dataset.name}, got {n}; "
+            "leave it out to use all of them"
+        )
+    rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:n])
+    return replace(dataset, train_x=select_rows(dataset.train_x, rows), train_y=dataset.train_y[rows])
+
+
+def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:
+    """All rows in their order, a batch after the other, as they are."""
+    if isinstance(x, ImageFiles):
+        return x.batches(torch.arange(len(x)).split(min(batch_size, FILES_AT_ONCE)))
+    return iter(x.split(batch_size))
+
+
+def augmented_batches(
+    x: Rows, parts: Sequence[Tensor], augmentation: str, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """The rows of each of `parts`, augmented: the batches of one epoch, known in advance.
+
+    For image files "crop-flip" means a random crop of the resized image, without padding.
+    """
+    if isinstance(x, ImageFiles):
+        return x.batches(parts, None if augmentation == "none" else generator)
+    return (augment(x[rows], augmentation, generator) for rows in parts)

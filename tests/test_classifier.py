@@ -50,8 +50,10 @@ def test_clean_and_noisy_probabilities_are_related_by_t(blobs, fitted):
 
 def test_predicted_noisy_probabilities_match_how_often_noisy_labels_occur(blobs, fitted):
     assert fitted.predict_noisy_proba(blobs.x).mean(axis=0) == pytest.approx(
-        np.bincount(blobs.noisy) / len(blobs.noisy), abs=0.05
+        np.bincount(blobs.noisy) / len(blobs.noisy), abs=0.08
     )
+    # With that tolerance the clean frequencies, 0.12 away for one class, would not pass.
+    assert np.abs(np.bincount(blobs.clean) - np.bincount(blobs.noisy)).max() > 0.1 * len(blobs.noisy)
 
 
 def test_fitted_attributes_follow_the_order_of_the_classes(blobs):

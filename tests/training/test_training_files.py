@@ -39,7 +39,7 @@ def test_a_checkpoint_with_a_malicious_pickle_is_refused_and_not_run(tmp_path):
         def __reduce__(self):
             return (open, (str(marker), "w"))
 
-    (tmp_path / "stage.pt").write_bytes(pickle.dumps(Evil()))
+    (tmp_path / "stage.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
     with pytest.raises(Exception, match=r"(?i)weights|pickle|unsupported"):
         FolderStore(tmp_path).load("stage")
     torch.save({"done": Evil()}, tmp_path / "stage.pt")

@@ -75,7 +75,8 @@ def demo(out: Path = Path("demo-output")) -> None:
         )
     )
     gain = result.mean("reweight-r", "test_accuracy") - result.mean("standard", "test_accuracy")
-    console.print(f"reweight-r minus standard: {100 * gain:+.2f} points. Picture of T: {result.picture}")
+    console.print(f"reweight-r minus standard: {100 * gain:+.2f} points.")
+    console.print(f"Picture of T: {result.picture}", soft_wrap=True)
 
 
 def fit(

@@ -13,8 +13,8 @@ Notes
 - The share kept is that of `co-teaching`, R(t) = 1 - rate * min(t / T_k, 1), where the paper compares with a
   moving average of a percentile of the losses.
 - The batch's loss is the weighted mean, sum v loss / sum v; the paper divides by the batch's size.
-- The learned mentor is applied after a fifth of the epochs, as in the paper, where its dropout of samples
-  before that is left out.
+- The learned mentor takes over after a fifth of the epochs, as in the paper. Until then the paper drops
+  samples at random; here the self-paced mentor chooses, as it does in the rehearsal.
 - The noise rate is estimated unless given.
 """
 
@@ -24,7 +24,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
@@ -94,9 +93,9 @@ def rehearse(
 
 
 def train_with_mentor(problem: Problem, mentor: Mentor, rate: float) -> tuple[StageResult, Watched]:
-    """Train the student that counts, its samples weighted by the mentor once the burn-in is over."""
+    """Train the student that counts: self-paced, as in the rehearsal, until the mentor takes over."""
     student = _watched(problem, mentor)
-    fabric, burn_in = problem.runtime.fabric, _burn_in(problem)
+    fabric, burn_in, share = problem.runtime.fabric, _burn_in(problem), share_over_time(problem, rate)
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         losses = each_loss(model(batch.x)[0], batch.noisy_labels)
@@ -104,7 +103,7 @@ def train_with_mentor(problem: Problem, mentor: Mentor, rate: float) -> tuple[St
         rows = whole_batch(fabric, batch.rows.to(losses.device))
         student.record(batch.epoch, rows, everyones, 1 - rate)
         if batch.epoch < burn_in:
-            return weighted_mean(fabric, losses, torch.ones_like(everyones))
+            return weighted_mean(fabric, losses, smallest(everyones, share(batch.epoch)))
         weights = student.trust(batch.epoch, rows, whole_batch(fabric, batch.noisy_labels))
         return weighted_mean(fabric, losses, weights)
 

@@ -102,7 +102,7 @@ def _estimate(dataset: Dataset, network: str, phase: Phase, accelerator: str) ->
     schedule = schedule_for("paper", dataset.name, len(data.train_x), classes)
     problem = Problem(
         evaluation=Evaluation(data, criterion="loss"),
-        make_network=lambda: build(network, shape, classes, SEED),
+        make_network=lambda number=0: build(network, shape, classes, SEED),
         standardise=Standardise.from_data(data.train_x),
         schedule=replace(schedule, noisy_posterior=phase),
         seed=SEED,

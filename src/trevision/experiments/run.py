@@ -44,6 +44,8 @@ from trevision.training.checkpoint import write_atomically
 from trevision.training.folder import ModelCard, save_model, write_json
 
 VALIDATION_SHARE = 0.1
+ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
+"""What identifies a run whatever its default; any other setting may be added without renaming old runs."""
 
 
 @dataclass(frozen=True)
@@ -159,20 +161,23 @@ def run_config(source: str, settings: Settings) -> dict[str, Any]:
 
 
 def canonical(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as JSON gives it back, without its model and without what was not given.
+    """A config as JSON gives it back, without its model and without what was left at its default.
 
     Two configs of the same run are equal in this form, also when one was written before a setting existed.
     """
     plain = json.loads(json.dumps(config))
     plain.pop("model", None)
+    return _chosen(plain, json.loads(json.dumps(asdict(Settings()))))
 
-    def given(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        kept = {key: given(one) for key, one in value.items()}
-        return {key: one for key, one in kept.items() if one is not None and one != {}}
 
-    return given(plain)
+def _chosen(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    chosen = {}
+    for key, value in config.items():
+        if isinstance(value, dict):
+            value = _chosen(value, defaults.get(key, {})) or None
+        if value is not None and (key in ALWAYS_SAID or value != defaults.get(key)):
+            chosen[key] = value
+    return chosen
 
 
 def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:

@@ -26,8 +26,11 @@ FAMILIES = {
 }
 """Methods whose second stage is the same."""
 
-REVISION_OPTIONS = ("revision", "weight", "lr_revision", "lr_transition")
-"""Options that only the revision reads; with any other one given, a run shares with its equals alone."""
+LATER_OPTIONS = (
+    *("revision", "weight", "lr_revision", "lr_transition", "revision_loss"),
+    *("noise_rate", "mentor"),
+)
+"""Options that no shared stage reads; with any other one given, a run shares with its equals alone."""
 
 
 def digest(value: Any) -> str:
@@ -45,7 +48,7 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     """The shared stages of a run, in their order, each with the name of its folder."""
     base = canonical(run_config(source, settings))
     del base["method"]
-    options = {k: v for k, v in base.pop("options", {}).items() if k not in REVISION_OPTIONS}
+    options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
     stages = {"noisy-posterior": digest(base | {"stage": "noisy-posterior"})}

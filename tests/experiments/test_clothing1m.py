@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +28,7 @@ NAMES = (
     "T-Shirt", "Shirt", "Knitwear", "Chiffon", "Sweater", "Hoodie", "Windbreaker",
     "Jacket", "Downcoat", "Suit", "Shawl", "Dress", "Vest", "Underwear",
 )  # fmt: skip
-PER_CLASS = {"noisy_train": 18, "clean_train": 140, "clean_val": 3, "clean_test": 5}
+PER_CLASS = {"noisy_train": 14, "clean_train": 140, "clean_val": 3, "clean_test": 5}
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ def short_schedule(monkeypatch) -> None:
     """The stages of `paper`, short enough for a test."""
     schedule = Schedule(
         noisy_posterior=Phase(0),
-        classifier=Phase(4, optimizer="adam", lr=2e-3, batch_size=16),
-        revision=Phase(1, optimizer="adam", lr=5e-7, batch_size=16),
+        classifier=Phase(3, optimizer="adam", lr=1e-3, batch_size=8),
+        revision=Phase(1, optimizer="adam", lr=5e-7, batch_size=8),
     )
     monkeypatch.setitem(SCHEDULES, "short", lambda *_: schedule)
 
@@ -98,7 +97,7 @@ def key_of_image(row_name: bytes) -> int:
 def test_every_list_of_the_official_layout_ends_where_it_belongs(tree):
     dataset = load("clothing1m", tree.folder)
     assert dataset.class_names == NAMES
-    assert len(dataset.train_x) == len(dataset.train_y) == 14 * 18
+    assert len(dataset.train_x) == len(dataset.train_y) == 14 * 14
     # The file names tell the true class: test and validation labels are clean, training labels are not.
     for x, y, clean in (
         (dataset.test_x, dataset.test_y, True),
@@ -117,17 +116,17 @@ def test_every_list_of_the_official_layout_ends_where_it_belongs(tree):
 def test_it_trains_counts_t_and_resumes_to_the_same_bits(tree, short_schedule, tmp_path):
     settings = Settings(method="reweight-r", schedule="short", network="lenet", seed=1)
     whole = run("clothing1m", settings, tmp_path / "whole", CPU, tree.folder)
-    assert whole["test_accuracy"] > 0.5  # chance is 1 in 14
+    assert whole["test_accuracy"] > 0.5  # chance is 0.07
     saved = load_model(tmp_path / "whole")
     assert transition_error(saved.initial_transition, tree.transition) < 0.1
-    assert transition_error(saved.initial_transition, tree.transition.T) > 0.1
+    assert np.abs(saved.initial_transition - tree.transition.T).sum() / 14 > 0.3  # the wrong way round
     assert transition_error(saved.transition, tree.transition) < 0.1
     assert saved.card.shape == (3, 224, 224)
     assert saved.model.standardise.mean.flatten().tolist() == pytest.approx([123.675, 116.28, 103.53])
 
     class Stops(NoProgress):
         def epoch(self, metrics):
-            if (metrics["stage"], metrics["epoch"]) == ("classifier", 3):
+            if (metrics["stage"], metrics["epoch"]) == ("classifier", 2):
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -158,8 +157,8 @@ def test_a_truncated_jpeg_ends_the_command_with_one_line_that_names_it(
     try:
         with pytest.raises(SystemExit) as ended:
             main(
-                ["fit", "clothing1m", "--data-dir", str(tree.folder), "--schedule", "short",
-                 "--network", "lenet", "--method", "reweight", "--accelerator", "cpu", "--out", str(tmp_path / "run")]
+                ["fit", "clothing1m", "--data-dir", str(tree.folder), "--schedule", "short", "--network",
+                 "lenet", "--method", "reweight", "--accelerator", "cpu", "--out", str(tmp_path / "run")]
             )  # fmt: skip
     finally:
         path.write_bytes(content)
@@ -234,5 +233,5 @@ def test_a_missing_copy_says_where_to_ask_for_it(tmp_path, monkeypatch, capsys):
         load("clothing1m")
     main(["data"])
     line = next(line for line in capsys.readouterr().out.splitlines() if "clothing1m" in line)
-    assert json.dumps("download") not in line
     assert "not found" in line
+    assert "download" not in line

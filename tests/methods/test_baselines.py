@@ -395,7 +395,7 @@ def test_a_run_records_the_rate(blobs_file, tmp_path):
 
 
 PARALLEL = """
-import sys, numpy as np, torch
+import os, sys, numpy as np, torch
 from trevision import Phase, Schedule, TRevisionClassifier
 torch.set_num_threads(1)
 data = np.load(sys.argv[1])
@@ -403,9 +403,10 @@ phase = Phase(2, lr=0.02, batch_size=33)
 schedule = Schedule(phase, phase, phase, select_by="error")
 for method, mentor in (("decoupling", "self-paced"), ("mentornet", "self-paced"), ("mentornet", "learned"),
                        ("co-teaching", "self-paced")):
-    model = TRevisionClassifier(method, schedule=schedule, mentor=mentor, noise_rate=0.4, accelerator="cpu",
-                                devices=int(sys.argv[2]), random_state=0).fit(data["x"][:300], data["y"][:300])
-    if model.model_ is not None:
+    model = TRevisionClassifier(method, schedule=schedule, mentor=mentor, noise_rate=0.4, random_state=0,
+                                accelerator="cpu", devices=int(sys.argv[2]))
+    model.fit(data["x"][:300], data["y"][:300])
+    if int(os.environ.get("LOCAL_RANK", "0")) == 0:
         print(method, mentor, *(r["train_loss"] for r in model.history_ if r["stage"] == method))
 """
 

@@ -25,6 +25,10 @@ SCHEDULE = replace(
 )
 
 
+SELECTING = ("decoupling", "mentornet", "co-teaching")  # judged in test_baselines.py
+CORRECTED = [name for name in METHODS if name not in ("standard", *SELECTING)]
+
+
 def learn(blobs, method: str, seed: int = 0, schedule=SCHEDULE, **options) -> Learned:
     data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=seed)
     schedule = Options(**options).applied_to(schedule)
@@ -45,17 +49,17 @@ def learn(blobs, method: str, seed: int = 0, schedule=SCHEDULE, **options) -> Le
 def accuracies(blobs) -> dict[str, float]:
     return {
         method: float(np.mean([learn(blobs, method, seed).selected["test_accuracy"] for seed in range(3)]))
-        for method in METHODS
+        for method in ("standard", *CORRECTED)
     }
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "standard"])
+@pytest.mark.parametrize("method", CORRECTED)
 def test_corrected_methods_beat_plain_cross_entropy_under_asymmetric_noise(accuracies, method):
     assert accuracies[method] > accuracies["standard"] + 0.01, accuracies
 
 
 def test_all_methods_share_one_budget_or_less_and_say_which_epoch_they_chose(blobs):
-    for method in METHODS:
+    for method in ("standard", *CORRECTED):
         learned = learn(blobs, method)
         trained = [record for record in learned.history if "train_loss" in record]
         longest = SCHEDULE.epochs if method == "standard" or method.endswith("-r") else SCHEDULE.epochs - 3

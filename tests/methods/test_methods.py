@@ -191,5 +191,5 @@ def test_options_name_the_rule_that_was_broken(options, message):
 
 
 def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
-    with pytest.raises(ValueError, match=r"standard, forward.*did you mean reweight-r"):
+    with pytest.raises(ValueError, match=r"standard, .*forward-r, reweight-r.*did you mean reweight-r"):
         find_method("reweight_r")

@@ -104,10 +104,14 @@ def _estimate(dataset: Dataset, network: str, phase: Phase, accelerator: str) ->
         random_state=np.random.default_rng([SEED, 2]),
         augmentation=dataset.augmentation,
     )
+
+    def make_network(number: int = 0) -> nn.Module:
+        return build(network, shape, classes, SEED)
+
     schedule = schedule_for("paper", dataset.name, len(data.train_x), classes)
     problem = Problem(
         evaluation=Evaluation(data, criterion="loss"),
-        make_network=lambda number=0: build(network, shape, classes, SEED),
+        make_network=make_network,
         standardise=Standardise.from_data(dataset.train_x),
         schedule=replace(schedule, noisy_posterior=phase),
         seed=SEED,

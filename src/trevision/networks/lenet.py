@@ -81,8 +81,9 @@ def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
 
 def convolve(maps: Tensor, conv: nn.Conv2d) -> Tensor:
     """`conv(maps)` for a convolution of stride 1 without padding, each pass in its best layout."""
-    if maps.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        output: Tensor = conv(maps)  # other devices and types choose for themselves
+    plain = not torch.is_grad_enabled() or maps.device.type != "cpu" or torch.is_autocast_enabled("cpu")
+    if plain:  # other devices and types choose for themselves, and without gradients there is one pass only
+        output: Tensor = conv(maps)
         return output
     return _Convolve.apply(maps, conv.weight, conv.bias)  # type: ignore[no-any-return, no-untyped-call]
 

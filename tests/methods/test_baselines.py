@@ -18,7 +18,7 @@ from trevision import TRevisionClassifier, noise
 from trevision.data import Truth, split
 from trevision.estimation import clean_prior, noise_rate
 from trevision.experiments import Hardware, Settings, run
-from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
+from trevision.methods import Learned, Options, Problem, find_method, mentor, network_seed, schedule_for
 from trevision.methods.co_teaching import exchange_step
 from trevision.methods.decoupling import disagreement_step
 from trevision.methods.mentornet import rehearse, self_paced_step, train_with_mentor
@@ -268,6 +268,13 @@ class StopsIn(NoProgress):
             raise KeyboardInterrupt
 
 
+@pytest.fixture
+def hasty_mentor(monkeypatch) -> None:
+    """A mentor that learns for a moment only, where it matters that it learns but not how well."""
+    monkeypatch.setattr(mentor, "PREDEFINED_STEPS", 5)
+    monkeypatch.setattr(mentor, "LEARNED_STEPS", 15)
+
+
 def timeless(history: list[dict]) -> list[dict]:
     return [{key: value for key, value in record.items() if key != "seconds"} for record in history]
 
@@ -282,7 +289,7 @@ def timeless(history: list[dict]) -> list[dict]:
         ("co-teaching", "co-teaching"),
     ],
 )
-def test_an_interrupted_run_resumes_to_the_same_bits(blobs, tmp_path, name, stage):
+def test_an_interrupted_run_resumes_to_the_same_bits(blobs, tmp_path, hasty_mentor, name, stage):
     method, options = BASELINES[name]
     whole = learn(blobs, method, **options)
     store = FolderStore(tmp_path)
@@ -338,8 +345,8 @@ def test_the_learned_mentor_trusts_right_labels_more_than_wrong_ones(blobs, half
     initial = estimate_transition(problem, posterior)
     rate = rate_to_go_by(problem, initial).value
     predicted = noisy_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
-    _, mentor = rehearse(problem, predicted, initial, rate)
-    _, student = train_with_mentor(problem, mentor, rate)
+    _, learned_mentor = rehearse(problem, predicted, initial, rate)
+    _, student = train_with_mentor(problem, learned_mentor, rate)
     epoch, labels = int(student.epochs_begun) - 1, problem.data.train_y
     trust = student.trust(epoch, torch.arange(len(labels)), labels)
     clean = {x.tobytes(): y for x, y in zip(blobs.x, blobs.clean, strict=True)}
@@ -377,7 +384,7 @@ def test_a_module_cannot_be_two_networks_but_a_function_can(blobs):
     assert model.fit(blobs.x, blobs.noisy).score(blobs.test_x, blobs.test_y) > 0.8
 
 
-def test_the_classifier_tells_and_keeps_the_rate(blobs, tmp_path):
+def test_the_classifier_tells_and_keeps_the_rate(blobs, tmp_path, hasty_mentor):
     model = TRevisionClassifier(
         "mentornet", schedule=SHORT, noise_rate=0.25, mentor="learned", random_state=0
     )
@@ -397,7 +404,9 @@ def test_a_run_records_the_rate(blobs_file, tmp_path):
 PARALLEL = """
 import os, sys, numpy as np, torch
 from trevision import Phase, Schedule, TRevisionClassifier
+from trevision.methods import mentor as learning
 torch.set_num_threads(1)
+learning.PREDEFINED_STEPS, learning.LEARNED_STEPS = 5, 15
 data = np.load(sys.argv[1])
 phase = Phase(2, lr=0.02, batch_size=33)
 schedule = Schedule(phase, phase, phase, select_by="error")

@@ -184,7 +184,7 @@ def _show(table: Table, results: Path, folder: Path, docs: Path | None) -> None:
         shown = terminal_table(*rendering.long(table), title=rendering.title(table))
     console.print(shown)
     for name, reason in table.failures.items():
-        errors.print(f"failed: {name}: {reason}")
+        errors.print(f"failed: {name}: {reason}", soft_wrap=True)
     paths = rendering.write_table(table, folder)
     paths.append(_draw(table, results, folder))
     if docs is not None:

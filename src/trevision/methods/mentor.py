@@ -30,7 +30,7 @@ from trevision.training import Evaluation, StageResult
 HISTORY = 10  # epochs that the mentor looks back on, this one included
 AVERAGING = 0.95  # of the moving average over batches
 PREDEFINED_STEPS, LEARNED_STEPS = 100, 500
-MENTOR_BATCH, MENTOR_RATE = 256, 5e-3
+MENTOR_BATCH, MENTOR_RATE = 512, 5e-3
 
 
 class Mentor(nn.Module):

@@ -22,13 +22,13 @@ class Options:
     """Choices that override the schedule's or, where they are None, leave what the method would do."""
 
     revision: str | None = None
-    """How Delta T may move: slack, projected, simplex or frozen."""
+    """For forward-r and reweight-r, how Delta T may move: slack, projected, simplex or frozen."""
     weight: str | None = None
-    """Whether the revision's gradient flows through the weight g/(T'g): live or detached."""
+    """For reweight-r, whether the revision's gradient flows through the weight g/(T'g): live or detached."""
     lr_revision: float | None = None
-    """Learning rate of the network in the revision."""
+    """Learning rate of the network in the revision, and in the last phase of standard."""
     lr_transition: float | None = None
-    """Learning rate of Delta T in the revision."""
+    """Learning rate of Delta T in the revision of forward-r and reweight-r."""
     noise_rate: float | None = None
     """Share of wrong labels, for mentornet and co-teaching; estimated from T-hat if not given."""
     mentor: str = "self-paced"

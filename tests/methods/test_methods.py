@@ -190,6 +190,21 @@ def test_options_name_the_rule_that_was_broken(options, message):
         Options(**options).check()
 
 
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("forward", {"revision": "simplex"}),
+        ("forward-r", {"weight": "live"}),
+        ("reweight", {"lr_transition": 1e-3}),
+        ("co-teaching", {"mentor": "learned"}),
+        ("reweight-r", {"noise_rate": 0.4}),
+    ],
+)
+def test_a_choice_that_the_method_would_ignore_is_refused(method, options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} is a choice of .* got method {method}"):
+        Options(**options).check(method)
+
+
 def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
     with pytest.raises(ValueError, match=r"standard, .*forward-r, reweight-r.*did you mean reweight-r"):
         find_method("reweight_r")

@@ -16,6 +16,16 @@ from trevision.transition import PARAMETERISATIONS, Parameterisation
 
 MENTORS = ("self-paced", "learned")
 
+SERVES = {
+    "revision": ("forward-r", "reweight-r"),
+    "weight": ("reweight-r",),
+    "lr_revision": ("standard", "forward-r", "reweight-r"),
+    "lr_transition": ("forward-r", "reweight-r"),
+    "noise_rate": ("mentornet", "co-teaching"),
+    "mentor": ("mentornet",),
+}
+"""The methods that have a use for a choice; for any other, making it is a mistake."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,6 +48,11 @@ class Options:
 
     def check(self, method: str | None = None) -> None:
         """Raise a ValueError for a choice that is none, or none for `method`."""
+        for name, methods in SERVES.items():
+            if method is not None and method not in methods and getattr(self, name) != getattr(Options, name):
+                raise ValueError(
+                    f"{name} is a choice of {', '.join(methods)}, got method {method}; leave it out"
+                )
         if self.revision is not None and self.revision not in PARAMETERISATIONS:
             raise ValueError(f"revision must be one of {', '.join(PARAMETERISATIONS)}, got {self.revision!r}")
         if self.weight not in (None, "live", "detached"):

@@ -2,14 +2,26 @@
 
 from trevision.estimation.anchors import anchor_points, anchor_transition
 from trevision.estimation.clean_set import counted_transition, trusted_transition
+from trevision.estimation.confident_joint import confident_joint
 from trevision.estimation.error import transition_error
-from trevision.estimation.rate import clean_prior, noise_rate
+from trevision.estimation.from_probabilities import Estimate, estimate
+from trevision.estimation.methods import DEFAULT_METHOD, METHODS
+from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
+from trevision.estimation.rows import ProbabilityRows, RowSource
 
 __all__ = [
+    "DEFAULT_METHOD",
+    "METHODS",
+    "Estimate",
+    "ProbabilityRows",
+    "RowSource",
     "anchor_points",
     "anchor_transition",
     "clean_prior",
+    "confident_joint",
     "counted_transition",
+    "estimate",
+    "likeliest_prior",
     "noise_rate",
     "transition_error",
     "trusted_transition",

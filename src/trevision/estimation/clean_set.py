@@ -28,7 +28,7 @@ def counted_transition(
             f"clean_labels and noisy_labels must be of one length, got {len(clean)} and {len(noisy)}"
         )
     pairs = np.bincount(clean * num_classes + noisy, minlength=num_classes**2)
-    return _rows_to_one(pairs.reshape(num_classes, num_classes).astype(np.float64) + smoothing)
+    return rows_to_one(pairs.reshape(num_classes, num_classes).astype(np.float64) + smoothing)
 
 
 def trusted_transition(noisy_probs: ArrayLike, clean_labels: ArrayLike) -> FloatArray:
@@ -48,9 +48,10 @@ def trusted_transition(noisy_probs: ArrayLike, clean_labels: ArrayLike) -> Float
         )
     totals = np.zeros((probs.shape[1], probs.shape[1]))
     np.add.at(totals, clean, probs)
-    return _rows_to_one(totals)
+    return rows_to_one(totals)
 
 
-def _rows_to_one(totals: FloatArray) -> FloatArray:
+def rows_to_one(totals: FloatArray) -> FloatArray:
+    """Each row divided by its sum; an empty row becomes the identity's, as if its labels were right."""
     sums = totals.sum(axis=1, keepdims=True)
     return np.where(sums > 0, totals / np.where(sums > 0, sums, 1), np.eye(len(totals)))

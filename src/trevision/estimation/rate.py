@@ -12,6 +12,10 @@ from trevision.noise import FLOAT32_TOLERANCE, FloatArray, validate
 MOST_NEGATIVE = 0.05
 CONDITION_LIMIT = 1e6
 
+# Where T is far from singular, tens of steps settle the prior to the precision; elsewhere they are limited.
+PRIOR_STEPS = 2000
+PRIOR_PRECISION = 1e-9
+
 
 def clean_prior(transition: ArrayLike, noisy_prior: ArrayLike) -> FloatArray | None:
     """P(clean) from T and P(noisy), or None where T does not explain the noisy labels.
@@ -32,6 +36,31 @@ def clean_prior(transition: ArrayLike, noisy_prior: ArrayLike) -> FloatArray | N
     positive: FloatArray = prior.clip(min=0)
     positive /= positive.sum()
     return positive
+
+
+def likeliest_prior(transition: ArrayLike, noisy_prior: ArrayLike) -> FloatArray:
+    """The P(clean) under which T makes the noisy labels most probable; there always is one.
+
+        P(clean = i) <- P(clean = i) sum_j T[i, j] P(noisy = j) / sum_k P(clean = k) T[k, j]
+
+    repeated until it stays (expectation-maximisation). It equals `clean_prior` where that has a solution
+    without negative entries, and gives the nearest prior where it has none.
+    """
+    matrix = validate(transition, tolerance=FLOAT32_TOLERANCE)
+    target = np.asarray(noisy_prior, dtype=np.float64)
+    prior: FloatArray = np.full(len(matrix), 1 / len(matrix))
+    for _ in range(PRIOR_STEPS):
+        predicted = prior @ matrix
+        # A label that no class produces and no row bears is 0 / 0, and says nothing.
+        moved = prior * (matrix @ (target / np.where(predicted > 0, predicted, 1)))
+        if not moved.sum() > 0:
+            break  # no class produces any of the labels that occur
+        moved /= moved.sum()
+        settled = np.abs(moved - prior).max() < PRIOR_PRECISION
+        prior = moved
+        if settled:
+            break
+    return prior
 
 
 def noise_rate(transition: ArrayLike, prior: ArrayLike | None = None) -> float:

@@ -25,6 +25,7 @@ from trevision.methods import (
     find_method,
     network_seed,
     schedule_for,
+    with_out_of_sample,
 )
 from trevision.methods.problem import NetworkMaker
 from trevision.networks import Standardise, build, choose
@@ -70,6 +71,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T-hat.
     mentor : str
         What weights the samples of `mentornet`: `self-paced` or `learned`.
+    estimator : str or None
+        Where T-hat comes from: `latent` (the default; maximum likelihood on predictions for rows that a
+        network was not trained on) or `anchor` (the paper's anchor points, without that extra training).
     validation_share : float
         The share of rows held out, with their noisy labels, to select the epoch.
     standardise : bool
@@ -105,6 +109,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         lr_transition: float | None = None,
         noise_rate: float | None = None,
         mentor: str = "self-paced",
+        estimator: str | None = None,
         validation_share: float = 0.1,
         standardise: bool = True,
         accelerator: str = "auto",
@@ -122,6 +127,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.lr_transition = lr_transition
         self.noise_rate = noise_rate
         self.mentor = mentor
+        self.estimator = estimator
         self.validation_share = validation_share
         self.standardise = standardise
         self.accelerator = accelerator
@@ -144,6 +150,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             lr_transition=self.lr_transition,
             noise_rate=self.noise_rate,
             mentor=self.mentor,
+            estimator=self.estimator,
         )
         options.check()
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
@@ -163,7 +170,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
-        learned = method(
+        problem = with_out_of_sample(
             Problem(
                 evaluation=Evaluation(data, criterion=schedule.select_by),
                 make_network=self._network_maker(tuple(x.shape[1:]), seed),
@@ -177,7 +184,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
                 options=options,
             )
         )
-        self._keep(learned)
+        self._keep(method(problem))
         self.shape_ = tuple(x.shape[1:])
         return self
 

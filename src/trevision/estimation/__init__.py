@@ -5,6 +5,7 @@ from trevision.estimation.clean_set import counted_transition, trusted_transitio
 from trevision.estimation.confident_joint import confident_joint
 from trevision.estimation.error import transition_error
 from trevision.estimation.from_probabilities import Estimate, estimate
+from trevision.estimation.latent import LatentFit, fit_latent, latent_transition
 from trevision.estimation.methods import DEFAULT_METHOD, METHODS
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
 from trevision.estimation.rows import ProbabilityRows, RowSource
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_METHOD",
     "METHODS",
     "Estimate",
+    "LatentFit",
     "ProbabilityRows",
     "RowSource",
     "anchor_points",
@@ -21,6 +23,8 @@ __all__ = [
     "confident_joint",
     "counted_transition",
     "estimate",
+    "fit_latent",
+    "latent_transition",
     "likeliest_prior",
     "noise_rate",
     "transition_error",

@@ -29,7 +29,15 @@ from trevision.data import (
 )
 from trevision.estimation import transition_error
 from trevision.experiments.anchors import remove_anchors
-from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
+from trevision.methods import (
+    Learned,
+    Options,
+    Problem,
+    find_method,
+    network_seed,
+    schedule_for,
+    with_out_of_sample,
+)
 from trevision.networks import Standardise, build, choose, load_torchvision_weights
 from trevision.training import (
     Evaluation,
@@ -123,14 +131,14 @@ def run(
     # An unfit network fails before anything is written.
     starting_network(network, shape, data.num_classes, settings)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
-    preset = schedule_for(settings.schedule, dataset.name, len(data.train_x), data.num_classes)
+    preset = schedule_for(settings.schedule, source, len(data.train_x), data.num_classes)
     schedule = settings.options.applied_to(preset)
 
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
     store = store or FolderStore(folder / "checkpoints")
-    learned = method(
+    problem = with_out_of_sample(
         Problem(
             evaluation=Evaluation(data, truth, schedule.select_by),
             make_network=lambda number=0: starting_network(
@@ -147,6 +155,9 @@ def run(
             options=settings.options,
         )
     )
+    learned = method(problem)
+    if problem.out_of_sample is not None:
+        learned = replace(learned, history=problem.out_of_sample.history + learned.history)
     result = summarise(learned, settings, truth)
     if fabric.is_global_zero:
         card = ModelCard(network, shape, dataset.class_values)

@@ -14,7 +14,8 @@ from trevision.methods import (
     standard,
     t_revision,
 )
-from trevision.methods.problem import Learned, Method, Options, Problem, network_seed
+from trevision.methods.cross_fit import cross_fit, with_out_of_sample
+from trevision.methods.problem import Learned, Method, Options, OutOfSample, Problem, network_seed
 from trevision.methods.schedules import SCHEDULES, Schedule, schedule_for
 
 METHODS: dict[str, Method] = {
@@ -45,9 +46,12 @@ __all__ = [
     "Learned",
     "Method",
     "Options",
+    "OutOfSample",
     "Problem",
     "Schedule",
+    "cross_fit",
     "find_method",
     "network_seed",
     "schedule_for",
+    "with_out_of_sample",
 ]

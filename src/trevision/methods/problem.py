@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData
-from trevision.methods.schedules import REVISION_LOSSES, RevisionLoss, Schedule
+from trevision.methods.schedules import ESTIMATORS, REVISION_LOSSES, Estimator, RevisionLoss, Schedule
 from trevision.training import Evaluation, NoisyLabelModel, Runtime
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
@@ -43,6 +44,9 @@ class Options:
     """Share of wrong labels, for mentornet and co-teaching; estimated from T-hat if not given."""
     mentor: str = "self-paced"
     """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
+    estimator: str | None = None
+    """Where T-hat comes from: anchor (the paper's anchor points) or latent (maximum likelihood on predictions
+    for rows that a network was not trained on). Named data sets have anchor, your own have latent."""
     revision_loss: str | None = None
     """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
 
@@ -55,6 +59,8 @@ class Options:
                 )
         if self.revision is not None and self.revision not in PARAMETERISATIONS:
             raise ValueError(f"revision must be one of {', '.join(PARAMETERISATIONS)}, got {self.revision!r}")
+        if self.estimator not in (None, *ESTIMATORS):
+            raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
         if self.weight not in (None, "live", "detached"):
             raise ValueError(f"weight must be live or detached, got {self.weight!r}")
         if self.revision_loss not in (None, *REVISION_LOSSES):
@@ -91,9 +97,27 @@ class Options:
             parameterisation=cast(Parameterisation, self.revision or schedule.parameterisation),
             live_weight=schedule.live_weight if self.weight is None else self.weight == "live",
             revision_loss=cast(RevisionLoss, self.revision_loss or schedule.revision_loss),
+            estimator=cast(Estimator, self.estimator or schedule.estimator),
         )
         chosen.check()
         return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfSample:
+    """P(noisy | x) by networks that had not seen x, for the training and for the validation rows.
+
+    `train_probs` and `valid_probs` are (n, C). `history` tells of the epochs that it took.
+    """
+
+    train_probs: np.ndarray
+    valid_probs: np.ndarray
+    history: list[dict[str, Any]]
+
+    def rows(self, data: NoisyData) -> tuple[np.ndarray, np.ndarray]:
+        """The predictions for all rows, training rows first, and their noisy labels."""
+        labels = torch.cat([data.train_y.cpu(), data.valid_y.cpu()]).numpy()
+        return np.concatenate([self.train_probs, self.valid_probs]), labels
 
 
 class NetworkMaker(Protocol):
@@ -124,6 +148,8 @@ class Problem:
     runtime: Runtime
     options: Options = field(default_factory=Options)
     """Choices of the user that are not in the schedule already."""
+    out_of_sample: OutOfSample | None = None
+    """Predictions for rows that a network had not seen, where T-hat is to be estimated from such."""
 
     @property
     def data(self) -> NoisyData:

@@ -8,11 +8,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from trevision.data import SOURCES
 from trevision.training.phase import Criterion, Phase
 from trevision.transition import Parameterisation
 
 RevisionLoss = Literal["eq3", "released"]
 REVISION_LOSSES: tuple[str, ...] = get_args(RevisionLoss)
+Estimator = Literal["anchor", "latent"]
+ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 
 # Fewer training rows than this make a small data set, to `quick`.
 SMALL = 10_000
@@ -40,6 +43,10 @@ class Schedule:
     """What Reweight's revision minimises: Eq. 3, or what the authors' released code does."""
     select_by: Criterion = "error"
     """What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss."""
+    estimator: Estimator = "anchor"
+    """Where T-hat comes from: the paper's anchor points, or out-of-sample predictions and likelihood."""
+    folds: int = 5
+    """The number of parts into which rows are divided for out-of-sample predictions."""
 
     def classifier_phase(self, initial: np.ndarray) -> Phase:
         """The phase of the classifier stage for a transition matrix T-hat.
@@ -144,4 +151,6 @@ def schedule_for(name: str, source: str, rows: int, num_classes: int) -> Schedul
     """The preset `name` for a data set of that name, number of training rows and number of classes."""
     if name not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {name!r}")
-    return SCHEDULES[name](source, rows, num_classes)
+    schedule = SCHEDULES[name](source, rows, num_classes)
+    # The paper's data sets have the paper's estimator; nobody is bound to it with data of their own.
+    return schedule if source in SOURCES else replace(schedule, estimator="latent")

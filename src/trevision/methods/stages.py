@@ -18,7 +18,12 @@ from torch import Tensor, nn
 
 from trevision import losses
 from trevision.data import Rows
-from trevision.estimation import anchor_transition, counted_transition, trusted_transition
+from trevision.estimation import (
+    anchor_transition,
+    counted_transition,
+    latent_transition,
+    trusted_transition,
+)
 from trevision.methods.problem import Learned, Objective, Problem
 from trevision.training import (
     Batch,
@@ -41,16 +46,17 @@ class TransitionWarning(UserWarning):
     """The learnt transition matrix is not to be trusted."""
 
 
-def fit_noisy_posterior(problem: Problem) -> StageResult:
+def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> StageResult:
     """Algorithm 1, line 1: plain cross-entropy on noisy labels, so that g estimates P(noisy | x)."""
     model = NoisyLabelModel(problem.standardise, problem.make_network(), None)
-    return _run(problem, "noisy-posterior", model, _plain_step, problem.schedule.noisy_posterior)
+    return _run(problem, name, model, _plain_step, problem.schedule.noisy_posterior)
 
 
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
 
     Instances with both labels are counted (the paper's start for Clothing1M), before a trusted set is asked.
+    Where out-of-sample predictions were made, they take the place of anchor points.
     """
     if problem.data.label_pairs is not None:
         return counted_transition(*problem.data.label_pairs, problem.data.num_classes)
@@ -59,6 +65,8 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
             noisy_probs(problem, posterior, problem.data.trusted_x),
             problem.data.trusted_y.numpy(),
         )
+    if problem.out_of_sample is not None:
+        return latent_transition(*problem.out_of_sample.rows(problem.data))
     probs = noisy_probs(problem, posterior, problem.data.train_x)
     return anchor_transition(probs, problem.schedule.anchor_percentile)
 

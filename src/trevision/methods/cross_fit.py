@@ -1,0 +1,75 @@
+"""Out-of-sample predictions for every row: each by a network that was not trained on it.
+
+A network that has seen a wrong label leans towards it, so neither T nor the suspicion that a label is wrong
+should be read off predictions for its own training rows. Only stage 1 is repeated, once for every fold: its
+few epochs of plain cross-entropy are all that an estimate of P(noisy | x) needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from trevision.data.rows import select_rows
+from trevision.methods.problem import OutOfSample, Problem
+from trevision.methods.stages import fit_noisy_posterior, noisy_probs
+from trevision.training import Evaluation
+
+
+def with_out_of_sample(problem: Problem) -> Problem:
+    """The problem with out-of-sample predictions, where its estimator of T needs them.
+
+    It does not where clean labels are known, which tell T better, nor for fewer rows than folds.
+    """
+    data, schedule = problem.data, problem.schedule
+    informed = data.label_pairs is not None or data.trusted_x is not None
+    if schedule.estimator != "latent" or informed or len(data.train_x) <= schedule.folds:
+        return problem
+    return replace(problem, out_of_sample=cross_fit(problem))
+
+
+def cross_fit(problem: Problem) -> OutOfSample:
+    """Train stage 1 once for every fold, without the rows of that fold, and predict those.
+
+    The validation rows select the epoch in each fold but are trained on in none; every fold's network
+    predicts its share of them.
+    """
+    data, folds = problem.data, problem.schedule.folds
+    train_fold = fold_of(data.train_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 3]))
+    valid_fold = fold_of(data.valid_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 4]))
+    train_probs = np.empty((len(train_fold), data.num_classes), dtype=np.float32)
+    valid_probs = np.empty((len(valid_fold), data.num_classes), dtype=np.float32)
+    history: list[dict[str, Any]] = []
+    for fold in range(folds):
+        kept = torch.from_numpy(np.flatnonzero(train_fold != fold))
+        seen = replace(
+            data, train_x=select_rows(data.train_x, kept), train_y=data.train_y[kept.to(data.train_y.device)]
+        )
+        part = replace(problem, evaluation=Evaluation(seen, None, problem.evaluation.criterion))
+        posterior = fit_noisy_posterior(part, stage_name(fold))
+        history += posterior.history
+        for x, assigned, probs in (
+            (data.train_x, train_fold, train_probs),
+            (data.valid_x, valid_fold, valid_probs),
+        ):
+            unseen = np.flatnonzero(assigned == fold)
+            if len(unseen):
+                probs[unseen] = noisy_probs(part, posterior, select_rows(x, unseen))
+    return OutOfSample(train_probs, valid_probs, history)
+
+
+def stage_name(fold: int) -> str:
+    """The name of a fold's stage, in progress bars and checkpoints."""
+    return f"fold-{fold + 1}"
+
+
+def fold_of(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
+    """A fold for every row, 0 to folds - 1, so that each fold has about the same share of each label."""
+    shuffled = rng.permutation(len(labels))
+    by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    assigned = np.empty(len(labels), dtype=np.int64)
+    assigned[by_label] = np.arange(len(labels)) % folds
+    return assigned

@@ -154,9 +154,9 @@ def test_a_gentle_schedule_lowers_the_rate_with_the_square_of_the_diagonal():
     for diagonal, factor in ((0.8, 1.0), (0.5, 1.0), (0.25, 0.25), (0.2, 0.16)):
         initial = np.full((10, 10), (1 - diagonal) / 9)
         np.fill_diagonal(initial, diagonal)
-        assert quick.classifier_phase(initial).lr == pytest.approx(factor * quick.classifier.lr)
+        assert quick.weighted_classifier(initial).lr == pytest.approx(factor * quick.classifier.lr)
         paper = schedule_for("paper", "mnist", 54_000, 10)
-        assert paper.classifier_phase(initial) == paper.classifier
+        assert paper.weighted_classifier(initial) == paper.classifier
 
 
 def test_the_paper_schedule_is_the_published_protocol():

@@ -24,5 +24,5 @@ def fit(problem: Problem) -> Learned:
     def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
         return loss(logits, noisy_labels)
 
-    trained = train_classifier(problem, posterior, initial, objective)
+    trained = train_classifier(problem, posterior, initial, objective, weighted=True)
     return conclude(problem, initial, [posterior, trained])

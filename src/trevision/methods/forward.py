@@ -15,5 +15,5 @@ from trevision.methods.stages import (
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    trained = train_classifier(problem, posterior, initial, forward_objective)
+    trained = train_classifier(problem, posterior, initial, forward_objective, weighted=False)
     return conclude(problem, initial, [posterior, trained])

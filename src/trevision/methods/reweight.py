@@ -15,5 +15,6 @@ from trevision.methods.stages import (
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    trained = train_classifier(problem, posterior, initial, reweight_objective(live_weight=False))
+    objective = reweight_objective(live_weight=False)
+    trained = train_classifier(problem, posterior, initial, objective, weighted=True)
     return conclude(problem, initial, [posterior, trained])

@@ -38,7 +38,7 @@ class Schedule:
     live_weight: bool = True
     """Whether the revision's gradient flows through Reweight's weight."""
     gentle: bool = False
-    """Whether the classifier stage's rate is lowered under heavy noise: see `classifier_phase`."""
+    """Whether weighted losses get a lower rate under heavy noise: see `weighted_classifier`."""
     revision_loss: RevisionLoss = "eq3"
     """What Reweight's revision minimises: Eq. 3, or what the authors' released code does."""
     select_by: Criterion = "error"
@@ -48,12 +48,13 @@ class Schedule:
     folds: int = 5
     """The number of parts into which rows are divided for out-of-sample predictions."""
 
-    def classifier_phase(self, initial: np.ndarray) -> Phase:
-        """The phase of the classifier stage for a transition matrix T-hat.
+    def weighted_classifier(self, initial: np.ndarray) -> Phase:
+        """The classifier stage's phase for a loss that weights by T-hat (Reweight) or inverts it (Backward).
 
         A gentle schedule multiplies the rate by (2 d)^2, at most 1, with d the mean diagonal of T-hat:
         weights reach 1/d and inverses more, and with them the gradient's variance. At a rate that
         suits d = 0.5, Reweight falls under sym-80 into a constant prediction, which no gradient leaves.
+        Forward has no weights, and learns too little at the lower rate.
         """
         if not self.gentle:
             return self.classifier

@@ -85,11 +85,20 @@ def continue_plainly(
 
 
 def train_classifier(
-    problem: Problem, posterior: StageResult, initial: np.ndarray, objective: Objective
+    problem: Problem,
+    posterior: StageResult,
+    initial: np.ndarray,
+    objective: Objective,
+    *,
+    weighted: bool,
 ) -> StageResult:
-    """Algorithm 1, line 3: a corrected loss with T-hat held fixed, from the network of stage 1."""
+    """Algorithm 1, line 3: a corrected loss with T-hat held fixed, from the network of stage 1.
+
+    `weighted` says whether the loss multiplies by what is large where T-hat is far from the identity.
+    """
     model = _restored(problem, posterior, initial, "frozen")
-    phase = problem.schedule.classifier_phase(initial)
+    schedule = problem.schedule
+    phase = schedule.weighted_classifier(initial) if weighted else schedule.classifier
     return _run(problem, "classifier", model, _corrected_step(objective), phase)
 
 

@@ -24,7 +24,7 @@ from trevision.methods.stages import (
 
 
 def fit_forward(problem: Problem) -> Learned:
-    return _fit(problem, forward_objective, lambda initial: forward_objective)
+    return _fit(problem, forward_objective, lambda initial: forward_objective, weighted=False)
 
 
 def fit_reweight(problem: Problem) -> Learned:
@@ -35,12 +35,18 @@ def fit_reweight(problem: Problem) -> Learned:
             return released_objective(problem, initial)
         return reweight_objective(problem.schedule.live_weight)
 
-    return _fit(problem, reweight_objective(live_weight=False), revision)
+    return _fit(problem, reweight_objective(live_weight=False), revision, weighted=True)
 
 
-def _fit(problem: Problem, training: Objective, revision: Callable[[np.ndarray], Objective]) -> Learned:
+def _fit(
+    problem: Problem,
+    training: Objective,
+    revision: Callable[[np.ndarray], Objective],
+    *,
+    weighted: bool,
+) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    trained = train_classifier(problem, posterior, initial, training)
+    trained = train_classifier(problem, posterior, initial, training, weighted=weighted)
     revised = revise(problem, trained, initial, revision(initial))
     return conclude(problem, initial, [posterior, trained, revised])

@@ -3,6 +3,7 @@
 from trevision.estimation.anchors import anchor_points, anchor_transition
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
+from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.error import transition_error
 from trevision.estimation.from_probabilities import Estimate, estimate
 from trevision.estimation.methods import DEFAULT_METHOD, METHODS
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_METHOD",
     "METHODS",
     "Estimate",
+    "Finding",
     "ProbabilityRows",
     "RowSource",
     "anchor_points",
@@ -20,6 +22,7 @@ __all__ = [
     "clean_prior",
     "confident_joint",
     "counted_transition",
+    "diagnose",
     "estimate",
     "likeliest_prior",
     "noise_rate",

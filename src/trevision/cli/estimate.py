@@ -56,7 +56,7 @@ def estimate(
         source: The file of probabilities.
         out: A folder for T and its intervals as CSV, estimate.json and a picture.
         labels: The labels, where FILE is an .npy file of probabilities alone.
-        label_column: The column of labels in a .csv or .parquet file; else one named label, given, y or alike.
+        label_column: The column of labels in a .csv or .parquet file; else one named label, given or y.
         ignore: Columns of a .csv or .parquet file that are neither labels nor probabilities.
     """
     with reading_bar(errors) as watch:

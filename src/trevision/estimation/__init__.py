@@ -5,7 +5,7 @@ from trevision.estimation.clean_set import counted_transition, trusted_transitio
 from trevision.estimation.confident_joint import confident_joint
 from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.error import transition_error
-from trevision.estimation.from_probabilities import Estimate, estimate
+from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
 from trevision.estimation.methods import DEFAULT_METHOD, METHODS
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
 from trevision.estimation.rows import ProbabilityRows, RowSource
@@ -19,6 +19,7 @@ __all__ = [
     "RowSource",
     "anchor_points",
     "anchor_transition",
+    "check_choices",
     "clean_prior",
     "confident_joint",
     "counted_transition",

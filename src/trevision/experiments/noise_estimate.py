@@ -1,4 +1,4 @@
-"""How labels go wrong, from a file of anyone's probabilities: the estimate, its diagnosis, and both on disk."""
+"""How labels go wrong, from a file of anyone's probabilities: an estimate, its diagnosis, their files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trevision.estimation import (
     DEFAULT_METHOD,
     Estimate,
     Finding,
-    ProbabilityRows,
     RowSource,
+    check_choices,
     diagnose,
     estimate,
 )
@@ -62,6 +62,8 @@ def estimate_noise(
     watch: Watch | None = None,
 ) -> NoiseEstimate:
     """Estimate T from the probabilities and labels in `source`; see `open_probabilities` for its form."""
+    # Before a large file is read, and without its name: these mistakes are not the file's.
+    check_choices(estimating.method, estimating.bootstrap, estimating.level)
 
     def copying(done: int, total: int | None) -> None:
         if watch is not None:
@@ -70,7 +72,6 @@ def estimate_noise(
     with open_probabilities(source, labels, label_column, ignore, copying) as found:
         rows: RowSource = found.probs if watch is None else _Watched(found.probs, watch)
         try:
-            ProbabilityRows(rows, found.labels)  # mistakes in the file are told with its name
             made = estimate(
                 rows,
                 found.labels,

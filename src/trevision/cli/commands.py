@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from trevision.cli.estimate import estimate
 from trevision.cli.progress import RichProgress, download_bar
 from trevision.cli.reproduce import reproduce
 from trevision.cli.tables import accuracy, number, table
@@ -243,6 +244,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "fit": fit,
     "predict": predict,
+    "estimate": estimate,
     "bound": bound,
     "data": data,
     "reproduce": reproduce,

@@ -80,3 +80,31 @@ def download_bar(console: Console) -> Iterator[Callable[[int, int | None], None]
     finally:
         if started:
             bars.stop()
+
+
+@contextmanager
+def reading_bar(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar over what is being read; it starts again whenever that has another name."""
+    bars = Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    shown = ""
+
+    def show(name: str, done: int, total: int | None) -> None:
+        nonlocal shown
+        if not bars.task_ids:
+            bars.start()  # not earlier: a mistake found before the first row gets its one line alone
+            bars.add_task(name, total=total)
+        elif name != shown:
+            bars.reset(bars.task_ids[0], total=total, description=name)
+        shown = name
+        bars.update(bars.task_ids[0], completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        bars.stop()

@@ -96,7 +96,7 @@ def encode_labels(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """
     classes, codes = np.unique(_label_array(y, name), return_inverse=True)
     if len(classes) < 2:
-        raise DataError(f"{name} must hold at least two classes, got only the class {_name_of(classes[0])!r}")
+        raise DataError(f"{name} must hold at least two classes, got only the class {name_of(classes[0])!r}")
     return classes, codes.astype(np.int64).reshape(-1)
 
 
@@ -110,13 +110,13 @@ def codes_in(y: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
     unknown = np.flatnonzero(classes[codes] != labels)
     if len(unknown):
         raise DataError(
-            f"{name} holds {_name_of(labels[unknown[0]])!r} in row {unknown[0]}, a label that the training "
+            f"{name} holds {name_of(labels[unknown[0]])!r} in row {unknown[0]}, a label that the training "
             "labels never take"
         )
     return codes.astype(np.int64)
 
 
-def _name_of(label: Any) -> str:
+def name_of(label: Any) -> str:
     return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
@@ -195,7 +195,7 @@ def _from_parts(name: str, train: dict[str, Any], test: dict[str, Any]) -> Datas
         train_y=torch.from_numpy(codes),
         test_x=rows,
         test_y=labels,
-        class_names=tuple(_name_of(label) for label in classes),
+        class_names=tuple(name_of(label) for label in classes),
         classes=classes,
     )
 

@@ -3,9 +3,10 @@
 from trevision.estimation.anchors import anchor_points, anchor_transition
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
+from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.error import transition_error
-from trevision.estimation.from_probabilities import Estimate, estimate
-from trevision.estimation.latent import LatentFit, fit_latent, latent_transition
+from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
+from trevision.estimation.latent import LatentFit, fit_latent
 from trevision.estimation.methods import DEFAULT_METHOD, METHODS
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
 from trevision.estimation.rows import ProbabilityRows, RowSource
@@ -14,17 +15,19 @@ __all__ = [
     "DEFAULT_METHOD",
     "METHODS",
     "Estimate",
+    "Finding",
     "LatentFit",
     "ProbabilityRows",
     "RowSource",
     "anchor_points",
     "anchor_transition",
+    "check_choices",
     "clean_prior",
     "confident_joint",
     "counted_transition",
+    "diagnose",
     "estimate",
     "fit_latent",
-    "latent_transition",
     "likeliest_prior",
     "noise_rate",
     "transition_error",

@@ -82,10 +82,11 @@ def bootstrap_intervals(
     # Rounding of the differences must not lead out of [0, 1], nor past the estimate itself.
     transition = (low.clip(0, found.transition), high.clip(found.transition, 1))
     rate_low, rate_high = _ends(rates, level)
+    unseen_at_all = 1 - ((1 - level) / 2) ** (1 / len(rows))
     return Intervals(
         transition,
         _ends(priors, level),
-        (float(rate_low), float(rate_high)),
+        (min(float(rate_low), 1 - unseen_at_all), max(float(rate_high), unseen_at_all)),
         "counts" if by_counts else "rows",
     )
 

@@ -1,6 +1,7 @@
 """The confident joint: clean and given labels counted together on the rows that a model is sure of.
 
-Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", 2021, Section 3.1.
+Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", 2021,
+Section 3.1.
 """
 
 from __future__ import annotations

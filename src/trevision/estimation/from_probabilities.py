@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trevision.estimation.bootstrap import Resampling, bootstrap_intervals
-from trevision.estimation.methods import DEFAULT_METHOD, find_method
+from trevision.estimation.methods import DEFAULT_METHOD, METHODS, Method
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
@@ -45,6 +45,17 @@ class Estimate:
     resampling: Resampling
 
 
+def check_choices(method: str, bootstrap: int, level: float) -> Method:
+    """The method of that name, once it and the other choices of `estimate` are known to be possible."""
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if bootstrap < FEWEST_REPLICATES:
+        raise ValueError(f"bootstrap must be at least {FEWEST_REPLICATES} replicates, got {bootstrap}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
+    return METHODS[method]
+
+
 def estimate(
     noisy_probs: ArrayLike | RowSource,
     noisy_labels: ArrayLike,
@@ -69,11 +80,7 @@ def estimate(
     array([[0.8, 0.2],
            [0.3, 0.7]])
     """
-    if bootstrap < FEWEST_REPLICATES:
-        raise ValueError(f"bootstrap must be at least {FEWEST_REPLICATES} replicates, got {bootstrap}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
-    chosen = find_method(method)
+    chosen = check_choices(method, bootstrap, level)
     rows = ProbabilityRows(noisy_probs, noisy_labels)
     found = chosen.solve(rows, None)
     ends = bootstrap_intervals(rows, chosen, found, bootstrap, level, np.random.default_rng(random_state))

@@ -71,10 +71,3 @@ METHODS: dict[str, Method] = {
     "anchor": Method(solve_by_anchors),
 }
 DEFAULT_METHOD = "confident-joint"
-
-
-def find_method(name: str) -> Method:
-    """The method of that name, or an error that lists them."""
-    if name not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
-    return METHODS[name]

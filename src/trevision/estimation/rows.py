@@ -103,10 +103,14 @@ def _refuse(probs: NDArray[np.floating], first: int) -> None:
         value = probs[row][~np.isfinite(probs[row])][0]
         raise ValueError(f"{rule}, got {value} in row {first + row}; drop or mend such rows")
     if probs[row].max() <= 0:
-        raise ValueError(f"{rule}, got none above 0 in row {first + row}; log-probabilities want np.exp first")
+        raise ValueError(
+            f"{rule}, got none above 0 in row {first + row}; log-probabilities want np.exp first"
+        )
     if probs[row].min() < 0:
-        raise ValueError(f"{rule}, got {probs[row].min():.4g} in row {first + row}; logits want a softmax first")
+        raise ValueError(
+            f"{rule}, got {probs[row].min():.4g} in row {first + row}; logits want a softmax first"
+        )
     raise ValueError(
-        f"{rule}, got a sum of {sums[row]:.4g} in row {first + row}; logits want a softmax first, and columns "
-        "that are no class's probability must go"
+        f"{rule}, got a sum of {sums[row]:.4g} in row {first + row}; logits want a softmax first, and "
+        "columns that are no class's probability must go"
     )

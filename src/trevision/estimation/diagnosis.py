@@ -1,0 +1,236 @@
+"""Is this T to be trusted? Findings about an estimate, each in one sentence, with a verdict.
+
+Thresholds are in `LIMITS`; docs/estimate.md says what each check means and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trevision.estimation.fit_test import FitTest, LabelTally
+from trevision.estimation.from_probabilities import Estimate
+from trevision.estimation.methods import METHODS
+from trevision.estimation.rows import ProbabilityRows, RowSource
+from trevision.noise import FloatArray
+
+Verdict = Literal["good", "caution", "bad"]
+
+# From where on a value asks for caution, and from where on it is bad. For the checks of FROM_ABOVE small
+# values are the bad ones.
+LIMITS: dict[str, tuple[float, float]] = {
+    "condition": (10.0, 100.0),  # errors of P(noisy) grow by at most this factor when T is inverted
+    "diagonal": (0.5, 0.0),  # the smallest T[i, i]; bad too where another entry of its row is larger
+    "rare classes": (0.2, 0.5),  # the widest interval of a diagonal entry
+    "agreement": (0.1, 0.25),  # share of labels that the nearest other estimator explains otherwise
+    "anchors": (0.9, 0.7),  # the least of max_x P(noisy = i | x) / T[i, i]
+    "calibration": (0.03, 0.1),  # share of labels that the probabilities do not explain
+    "fit": (0.03, 0.1),  # share of labels that T does not explain
+}
+FROM_ABOVE = ("diagonal", "anchors")
+
+# A deviation that chance makes in one of a hundred cases is no finding, however large it looks.
+SIGNIFICANCE = 0.01
+
+# A fit test finds what matters in this many rows, drawn at random; more only cost time.
+MOST_TESTED = 100_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its verdict, the number that the verdict is about, and a sentence for the reader."""
+
+    check: str
+    verdict: Verdict
+    value: float | None
+    sentence: str
+
+
+def diagnose(
+    noisy_probs: ArrayLike | RowSource,
+    noisy_labels: ArrayLike,
+    estimate: Estimate,
+    class_names: Sequence[str] | None = None,
+    random_state: int | np.random.Generator = 0,
+) -> list[Finding]:
+    """Check the T of `estimate` against the probabilities and labels it was made from.
+
+    Makes one pass over the rows and one for each other estimator. `random_state` chooses the rows that
+    the fit tests use where there are more than `MOST_TESTED`.
+    """
+    rows = ProbabilityRows(noisy_probs, noisy_labels)
+    size = len(estimate.transition)
+    if rows.num_classes != size:
+        raise ValueError(f"estimate must be of the {rows.num_classes} classes of noisy_probs, got {size}")
+    names = [str(name) for name in (range(size) if class_names is None else class_names)]
+    if len(names) != size:
+        raise ValueError(f"class_names must hold {size} names, got {len(names)}")
+    surest, calibration, fit = _one_pass(rows, estimate.transition, np.random.default_rng(random_state))
+    return [
+        _condition(estimate.transition),
+        _diagonal(estimate.transition, names),
+        _rare_classes(estimate, names),
+        _agreement(rows, estimate),
+        _anchors(estimate.transition, surest, names),
+        _calibration(calibration),
+        _fit(fit),
+    ]
+
+
+def _verdict(check: str, value: float) -> Verdict:
+    caution, bad = LIMITS[check]
+    if check in FROM_ABOVE:
+        value, caution, bad = -value, -caution, -bad
+    return "good" if value < caution else "caution" if value < bad else "bad"
+
+
+def _condition(transition: FloatArray) -> Finding:
+    value = float(np.linalg.cond(transition))
+    verdict = _verdict("condition", value)
+    told = "not at all: T is singular" if value > 1e12 else f"with errors up to {value:.3g} times as large"
+    sentence = f"Clean probabilities follow from noisy ones {told} (condition number {value:.3g})."
+    # JSON, where findings end up, knows no infinity.
+    return Finding("condition", verdict, value if np.isfinite(value) else None, sentence)
+
+
+def _diagonal(transition: FloatArray, names: Sequence[str]) -> Finding:
+    diagonal = transition.diagonal()
+    weakest = int(diagonal.argmin())
+    outvoted = np.flatnonzero(diagonal < transition.max(axis=1))
+    value = float(diagonal[weakest])
+    if len(outvoted):
+        first = int(outvoted[0])
+        rival = int(transition[first].argmax())
+        verdict: Verdict = "bad"
+        more = f" (and {len(outvoted) - 1} more)" if len(outvoted) > 1 else ""
+        sentence = (
+            f"Rows of class {names[first]}{more} are labelled {names[rival]} more often "
+            f"({transition[first, rival]:.0%}) than rightly ({diagonal[first]:.0%}), so that classes may "
+            "have changed places."
+        )
+    else:
+        verdict = _verdict("diagonal", value)
+        sentence = (
+            f"The least reliable labels are those of class {names[weakest]}, right in {value:.0%} of its "
+            "rows; every class's most frequent label is the right one."
+        )
+    return Finding("diagonal", verdict, value, sentence)
+
+
+def _rare_classes(estimate: Estimate, names: Sequence[str]) -> Finding:
+    widths = (estimate.transition_high - estimate.transition_low).diagonal()
+    widest = int(widths.argmax())
+    value = float(widths[widest])
+    verdict = _verdict("rare classes", value)
+    unsure = int((widths >= LIMITS["rare classes"][0]).sum())
+    expected = estimate.rows * estimate.prior[widest]
+    if verdict == "good":
+        told = "Every class has rows enough"
+    else:
+        told = f"{unsure} of {len(names)} classes have too few rows to tell"
+    sentence = (
+        f"{told}: the widest interval, of class {names[widest]} with about {expected:,.0f} rows, says that "
+        f"between {estimate.transition_low[widest, widest]:.0%} and "
+        f"{estimate.transition_high[widest, widest]:.0%} of its labels are right."
+    )
+    return Finding("rare classes", verdict, value, sentence)
+
+
+def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
+    distances = {
+        name: float(
+            estimate.prior @ np.abs(method.solve(rows, None).transition - estimate.transition).sum(axis=1) / 2
+        )
+        for name, method in METHODS.items()
+        if name != estimate.method
+    }
+    value = min(distances.values())
+    verdict = _verdict("agreement", value)
+    told = ", ".join(f"{share:.1%} ({name})" for name, share in distances.items())
+    if verdict == "good":
+        sentence = f"Another estimator finds nearly the same T; labels explained otherwise: {told}."
+    else:
+        sentence = (
+            f"Other estimators find another T than {estimate.method}; labels explained otherwise: {told}."
+        )
+    return Finding("agreement", verdict, value, sentence)
+
+
+def _anchors(transition: FloatArray, surest: FloatArray, names: Sequence[str]) -> Finding:
+    ratios = surest / np.maximum(transition.diagonal(), 1e-12)
+    worst = int(ratios.argmin())
+    value = float(ratios[worst])
+    verdict = _verdict("anchors", value)
+    told = (
+        f"the surest row of class {names[worst]} has a probability of {surest[worst]:.2f} where a certain "
+        f"one would have {transition[worst, worst]:.2f}"
+    )
+    if verdict == "good":
+        sentence = f"Every class has rows that are all but certain: at worst, {told}."
+    else:
+        sentence = (
+            f"No row is certain to be of class {names[worst]}, so its row of T is an extrapolation: {told}."
+        )
+    return Finding("anchors", verdict, value, sentence)
+
+
+def _calibration(test: FitTest) -> Finding:
+    verdict = _tested("calibration", test)
+    if verdict == "good":
+        sentence = f"The given labels come as often as the probabilities say ({_numbers(test)})."
+    else:
+        sentence = (
+            f"The probabilities do not match the given labels ({_numbers(test)}): were they made for rows "
+            "that the model was not trained on?"
+        )
+    return Finding("calibration", verdict, test.unexplained, sentence)
+
+
+def _fit(test: FitTest) -> Finding:
+    verdict = _tested("fit", test)
+    if verdict == "good":
+        sentence = f"One T for all rows explains the given labels ({_numbers(test)})."
+    else:
+        sentence = (
+            f"One T for all rows does not explain the given labels ({_numbers(test)}): mistakes depend on "
+            "more than the class, or T is off."
+        )
+    return Finding("fit", verdict, test.unexplained, sentence)
+
+
+def _tested(check: str, test: FitTest) -> Verdict:
+    return "good" if test.p_value >= SIGNIFICANCE else _verdict(check, test.unexplained)
+
+
+def _numbers(test: FitTest) -> str:
+    return f"{test.unexplained:.1%} off, chi-square {test.chi2:.0f} with {test.df} df, p = {test.p_value:.2g}"
+
+
+def _one_pass(
+    rows: ProbabilityRows, transition: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FitTest, FitTest]:
+    """The largest probability of each class, and the tests of the probabilities themselves and of T."""
+    surest = np.zeros(rows.num_classes)
+    by_probs, by_transition = LabelTally(transition), LabelTally(transition)
+    inverse = np.linalg.pinv(transition)
+    share = min(1.0, MOST_TESTED / len(rows))
+    for probs, labels, _ in rows.chunks():
+        surest = np.maximum(surest, probs.max(axis=0))
+        chosen = slice(None) if share == 1 else rng.random(len(probs)) < share
+        probs, labels = probs[chosen], labels[chosen]
+        clean = _corrected(probs, inverse)
+        groups = by_probs.groups(probs, clean.argmax(axis=1))
+        by_probs.add(groups, probs, labels)
+        by_transition.add(groups, clean @ transition.astype(clean.dtype), labels)
+    return surest, by_probs.test(), by_transition.test()
+
+
+def _corrected(noisy_probs: NDArray[np.floating], inverse: FloatArray) -> NDArray[np.floating]:
+    """P(clean | x) = (T')^-1 P(noisy | x), negative entries set to zero where T cannot make P(noisy | x)."""
+    clean: NDArray[np.floating] = (noisy_probs @ inverse.astype(noisy_probs.dtype)).clip(min=0)
+    sums = clean.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, clean / np.where(sums > 0, sums, 1), 1 / clean.shape[1])

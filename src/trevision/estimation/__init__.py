@@ -7,21 +7,23 @@ from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.error import transition_error
 from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
 from trevision.estimation.latent import LatentFit, fit_latent
-from trevision.estimation.methods import DEFAULT_METHOD, METHODS
+from trevision.estimation.methods import METHODS, Solution, solve
+from trevision.estimation.posterior import clean_given_label
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
 from trevision.estimation.rows import ProbabilityRows, RowSource
 
 __all__ = [
-    "DEFAULT_METHOD",
     "METHODS",
     "Estimate",
     "Finding",
     "LatentFit",
     "ProbabilityRows",
     "RowSource",
+    "Solution",
     "anchor_points",
     "anchor_transition",
     "check_choices",
+    "clean_given_label",
     "clean_prior",
     "confident_joint",
     "counted_transition",
@@ -30,6 +32,7 @@ __all__ = [
     "fit_latent",
     "likeliest_prior",
     "noise_rate",
+    "solve",
     "transition_error",
     "trusted_transition",
 ]

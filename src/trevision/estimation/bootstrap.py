@@ -65,7 +65,7 @@ def bootstrap_intervals(
         and found.counts is not None
         and len(rows) * size * replicates > MOST_REESTIMATED
     )
-    draws = _from_counts(method, found, rng) if by_counts else _from_rows(rows, method, rng)
+    draws = _from_counts(method, found, rng) if by_counts else _from_rows(rows, method, found, rng)
     for place, replicate in zip(range(replicates), draws, strict=False):
         moves[place] = replicate.transition - found.transition
         priors[place] = replicate.prior
@@ -91,10 +91,16 @@ def bootstrap_intervals(
     )
 
 
-def _from_rows(rows: ProbabilityRows, method: Method, rng: np.random.Generator) -> Iterator[Solution]:
+def _from_rows(
+    rows: ProbabilityRows, method: Method, found: Solution, rng: np.random.Generator
+) -> Iterator[Solution]:
     while True:
         drawn = rng.integers(len(rows), size=len(rows))
-        yield method.solve(rows, np.bincount(drawn, minlength=len(rows)).astype(np.float64))
+        weights = np.bincount(drawn, minlength=len(rows)).astype(np.float64)
+        if method.resume is not None:
+            yield method.resume(rows, weights, found)
+        else:
+            yield method.solve(rows, weights)
 
 
 def _from_counts(method: Method, found: Solution, rng: np.random.Generator) -> Iterator[Solution]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from trevision.estimation.bootstrap import Resampling, bootstrap_intervals
-from trevision.estimation.methods import DEFAULT_METHOD, METHODS, Method
+from trevision.estimation.methods import METHODS, Solution, default_method
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
@@ -26,6 +26,7 @@ class Estimate:
     level         the share of repetitions in which an interval is to hold the truth
     bootstrap     the number of replicates that the intervals were made of
     resampling    what was drawn again for a replicate: "rows", each then estimated anew, or "counts"
+    solution      what the method found, for `clean_posterior`
     """
 
     transition: FloatArray
@@ -43,23 +44,27 @@ class Estimate:
     level: float
     bootstrap: int
     resampling: Resampling
+    solution: Solution
+
+    def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
+        """P(clean | x) for rows (n, C) of P(noisy | x)."""
+        return self.solution.clean_posterior(noisy_probs)
 
 
-def check_choices(method: str, bootstrap: int, level: float) -> Method:
-    """The method of that name, once it and the other choices of `estimate` are known to be possible."""
-    if method not in METHODS:
+def check_choices(method: str | None, bootstrap: int, level: float) -> None:
+    """Raise a ValueError for a choice of `estimate` that is none."""
+    if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if bootstrap < FEWEST_REPLICATES:
         raise ValueError(f"bootstrap must be at least {FEWEST_REPLICATES} replicates, got {bootstrap}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
-    return METHODS[method]
 
 
 def estimate(
     noisy_probs: ArrayLike | RowSource,
     noisy_labels: ArrayLike,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     bootstrap: int = 200,
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
@@ -71,7 +76,8 @@ def estimate(
     `noisy_labels` (n,) are the labels given to those rows, integers 0..C-1 in the order of the columns.
     `noisy_probs` may be a memory map larger than memory: it is read in passes over chunks of rows.
 
-    `method` is a name of `METHODS`. The intervals come from `bootstrap` replicates (`bootstrap.py`); they
+    `method` is a name of `METHODS`; None stands for `latent` or, with very many classes,
+    `confident-joint`. The intervals come from `bootstrap` replicates (`bootstrap.py`); they
     tell how much T would change with other rows, not whether the model or the method is biased.
 
     >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)
@@ -80,8 +86,10 @@ def estimate(
     array([[0.8, 0.2],
            [0.3, 0.7]])
     """
-    chosen = check_choices(method, bootstrap, level)
+    check_choices(method, bootstrap, level)
     rows = ProbabilityRows(noisy_probs, noisy_labels)
+    method = method or default_method(rows.num_classes)
+    chosen = METHODS[method]
     found = chosen.solve(rows, None)
     ends = bootstrap_intervals(rows, chosen, found, bootstrap, level, np.random.default_rng(random_state))
     rate = float(1 - found.prior @ found.transition.diagonal())
@@ -101,4 +109,5 @@ def estimate(
         level=level,
         bootstrap=bootstrap,
         resampling=ends.resampling,
+        solution=found,
     )

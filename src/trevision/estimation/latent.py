@@ -1,35 +1,45 @@
 """T by maximum likelihood, with the clean class of every row as a latent variable.
 
-    P(noisy = j | x) = sum_i T[i, j] g_i(x),      g(x) = softmax(A^T log p(x) + b)
+    P(noisy = j | x) = sum_i T[i, j] g_i(x),      g(x) = softmax(A' log p(x) + b)
 
 p(x) are out-of-sample probabilities of the noisy labels, by any model. The link (A, b), a softmax
 regression on their logarithms, turns them into the clean posterior g, and T turns g back into
 probabilities of noisy labels; both are fitted together to the labels given. A softmax saturates where x is
 surely of class i, and the distribution of the noisy labels on that plateau is row i of T: no anchor point
 is picked, every row takes part. That p is miscalibrated (too soft, too sharp, or biased to some class) is
-absorbed by the link instead of by T. See docs/methods/latent.md for what this assumes.
+absorbed by the link instead of by T. Where p is exact, the clean posterior is no softmax of log p but
+(T')^-1 p; so log p may be replaced by the logarithm of that, for a T of a simpler estimator, and the
+likelihood says which of the two it is. docs/latent.md tells what this assumes and how well it does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize
 
 from trevision.estimation.anchors import anchor_transition
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
-from trevision.estimation.rows import ProbabilityRows, RowSource
+from trevision.estimation.posterior import clean_given_label, nearest_on_simplex
+from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray, IntArray
 
 # Logarithms of smaller probabilities tell no more about the clean class, only about the model's sharpness.
 LEAST_PROBABILITY = 1e-6
 
+# The share of the uniform distribution mixed into a corrected p, which is exactly zero in many places.
+LEAST_CORRECTED = 1e-2
+
 # Ridge penalties in units of the log-likelihood of one row. The multiple of the identity in A is free.
 LINK_RIDGE = 2.0
 BIAS_RIDGE = 0.2
+
+# The weight, in the same unit, of the mean entropy of g. Where the likelihood leaves a choice between a
+# softer g with a T nearer to the identity and the reverse, it takes the surest g, the T of least volume.
+ENTROPY_WEIGHT = 5.0
 
 # The least entry of T that a fit starts from: from zero itself none can rise.
 LEAST_START = 1e-4
@@ -50,6 +60,7 @@ FINAL_PASSES = 5
 class LatentFit:
     """A fitted latent-class model: T, the link from noisy to clean posterior, and how well they fit.
 
+    `basis`, where there is one, is the T by which p is corrected before its logarithm is taken.
     `counts[i, j]` is the expected number of rows with clean label i and given label j; `objective` is the
     mean negative log-likelihood of the given labels, penalties included.
     """
@@ -57,17 +68,13 @@ class LatentFit:
     transition: FloatArray
     link: FloatArray
     bias: FloatArray
+    basis: FloatArray | None
     counts: FloatArray
     objective: float
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
         """g(x) for rows (n, C) of out-of-sample probabilities P(noisy | x)."""
-        return _softmax(_logs(noisy_probs) @ self.link + self.bias)
-
-
-def latent_transition(noisy_probs: ArrayLike | RowSource, noisy_labels: ArrayLike) -> FloatArray:
-    """T by maximum likelihood from out-of-sample probabilities; see `fit_latent`."""
-    return fit_latent(ProbabilityRows(noisy_probs, noisy_labels)).transition
+        return _softmax(_features(noisy_probs, self.basis) @ self.link + self.bias)
 
 
 def fit_latent(
@@ -76,7 +83,7 @@ def fit_latent(
     """Fit T and the link to the labels given, each row counted `weights` times.
 
     The likelihood has local maxima under heavy asymmetric noise, where two classes may lock into each
-    other. Of fits from three starts (the confident joint, anchor points, and labels counted against the
+    other. Of fits from several starts (the confident joint, anchor points, and labels counted against the
     likeliest class) the likeliest is taken, unless there is a `start` to continue from.
     """
     if rows.num_classes > MOST_CLASSES:
@@ -88,33 +95,18 @@ def fit_latent(
     if start is not None:
         best = _fit(sample, start)
     else:
-        joint = rows_to_one(calibrated(confident_counts(rows, weights)))
-        fits = [_fit(sample, _unlinked(matrix)) for matrix in (joint, *_simple_starts(sample))]
-        best = min(fits, key=lambda fit: fit.objective)
+        best = min((_fit(sample, one) for one in _starts(sample)), key=lambda fit: fit.objective)
     if not sample.whole:
         for _ in range(FINAL_PASSES):
             best = _maximised(rows, weights, best)
     return best
 
 
-def given_is_right(
-    clean_posterior: FloatArray, transition: FloatArray, noisy_labels: IntArray
-) -> FloatArray:
-    """P(clean = i | x, given) for every row and class, (n, C), by Bayes' rule.
-
-    P(clean = i | x, given = j) = g_i(x) T[i, j] / sum_k g_k(x) T[k, j]
-    """
-    weight = clean_posterior * transition.T[noisy_labels]
-    total = weight.sum(axis=1, keepdims=True)
-    # Where T says that this label cannot occur here, the label tells nothing.
-    return np.where(total > 0, weight / np.where(total > 0, total, 1), clean_posterior)
-
-
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Logarithms of the noisy posterior, labels and weights that a link is fitted to."""
+    """The noisy posteriors, labels and weights that a link is fitted to, in the order of the labels."""
 
-    logs: FloatArray
+    probs: FloatArray
     labels: IntArray
     weights: FloatArray
     label_ends: NDArray[np.intp]
@@ -131,33 +123,36 @@ def _gather(rows: ProbabilityRows, weights: FloatArray | None) -> _Sample:
         chosen[np.random.default_rng(0).choice(len(rows), most, replace=False)] = True
     if weights is not None:
         chosen &= weights > 0
-    logs = np.concatenate([_logs(chunk.probs[chosen[chunk.rows]]) for chunk in rows.chunks()])
+    probs = np.concatenate([chunk.probs[chosen[chunk.rows]].astype(np.float64) for chunk in rows.chunks()])
     labels = rows.labels[chosen]
     counted = np.ones(len(labels)) if weights is None else weights[chosen]
     # Rows in the order of their labels, so that sums by label are sums of neighbours.
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], np.arange(rows.num_classes + 1))
-    return _Sample(logs[order], labels[order], counted[order], ends, whole)
+    return _Sample(probs[order], labels[order], counted[order], ends, whole)
 
 
-def _simple_starts(sample: _Sample) -> tuple[FloatArray, FloatArray]:
-    """T from anchor points, and from labels counted against the class of the largest probability."""
-    size = sample.logs.shape[1]
-    anchors = anchor_transition(_softmax(sample.logs), 100 - 30 / size)
-    cells = sample.logs.argmax(axis=1) * size + sample.labels
-    counts = np.bincount(cells, sample.weights, size**2).reshape(size, size)
-    return anchors, rows_to_one(counts)
+def _starts(sample: _Sample) -> list[LatentFit]:
+    """Where to fit from: three simple estimates of T, two of them also with p corrected by them."""
+    size = sample.probs.shape[1]
+    rows = ProbabilityRows(sample.probs, sample.labels)
+    confident = rows_to_one(calibrated(confident_counts(rows, sample.weights)))
+    anchors = anchor_transition(sample.probs, 100 - 30 / size)
+    cells = sample.probs.argmax(axis=1) * size + sample.labels
+    counted = np.bincount(cells, sample.weights, size**2).reshape(size, size).astype(np.float64)
 
+    def start(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
+        # At first g is p itself, or the corrected p.
+        return LatentFit(matrix, np.eye(size), np.zeros(size), basis, np.zeros((size, size)), np.inf)
 
-def _unlinked(matrix: FloatArray) -> LatentFit:
-    """A start from T alone: the noisy posterior itself is taken for the clean one."""
-    size = len(matrix)
-    return LatentFit(matrix, np.eye(size), np.zeros(size), np.zeros((size, size)), np.inf)
+    plain = [start(matrix) for matrix in (confident, anchors, rows_to_one(counted))]
+    return [*plain, start(confident, confident), start(anchors, anchors)]
 
 
 def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
-    size = sample.logs.shape[1]
+    features = _features(sample.probs, start.basis)
+    size = features.shape[1]
     total = sample.weights.sum()
     ends = sample.label_ends
 
@@ -172,8 +167,10 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         sums[:, seen] = np.add.reduceat(values, ends[seen], axis=0).T
         return sums
 
-    def posterior(link: FloatArray, bias: FloatArray, matrix: FloatArray):
-        clean = _softmax(sample.logs @ link + bias)
+    def posterior(
+        link: FloatArray, bias: FloatArray, matrix: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        clean = _softmax(features @ link + bias)
         joint = clean * matrix.T[sample.labels]
         likelihood = joint.sum(axis=1)
         return clean, joint / likelihood[:, None], likelihood
@@ -183,11 +180,16 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         clean, after, likelihood = posterior(link, bias, matrix)
         astray = link - np.eye(size) * (np.trace(link) / size)
         penalty = LINK_RIDGE * (astray**2).sum() + BIAS_RIDGE * (bias**2).sum()
+        logs = np.log(np.maximum(clean, np.finfo(clean.dtype).tiny))
+        entropy = -(clean * logs).sum(axis=1)
+        penalty += ENTROPY_WEIGHT * (sample.weights @ entropy) / total
         loss = (penalty - sample.weights @ np.log(likelihood)) / total
-        pull = (clean - after) * sample.weights[:, None]
+        # Slopes of the entropy and of the log-likelihood by the logits.
+        pull = clean - after - (ENTROPY_WEIGHT / total) * clean * (logs + entropy[:, None])
+        pull *= sample.weights[:, None]
         counts = by_label(after * sample.weights[:, None])
         slopes = (
-            sample.logs.T @ pull + 2 * LINK_RIDGE * astray,
+            features.T @ pull + 2 * LINK_RIDGE * astray,
             pull.sum(axis=0) + 2 * BIAS_RIDGE * bias,
             matrix * counts.sum(axis=1, keepdims=True) - counts,
         )
@@ -208,7 +210,7 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     link, bias, matrix = link[:, order], bias[order], matrix[order]
     _, after, _ = posterior(link, bias, matrix)
     counts = by_label(after * sample.weights[:, None])
-    return LatentFit(matrix, link, bias, counts, float(found.fun))
+    return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun))
 
 
 def _maximised(rows: ProbabilityRows, weights: FloatArray | None, fit: LatentFit) -> LatentFit:
@@ -216,19 +218,26 @@ def _maximised(rows: ProbabilityRows, weights: FloatArray | None, fit: LatentFit
     size = rows.num_classes
     counts = np.zeros((size, size))
     for probs, labels, where in rows.chunks():
-        after = given_is_right(fit.clean_posterior(probs), fit.transition, labels)
+        after = clean_given_label(fit.clean_posterior(probs), fit.transition, labels)
         if weights is not None:
             after *= weights[where, None]
         np.add.at(counts.T, labels, after)
     totals = counts.sum(axis=1, keepdims=True)
     matrix = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), fit.transition)
-    return LatentFit(matrix, fit.link, fit.bias, counts, fit.objective)
+    return replace(fit, transition=matrix, counts=counts)
 
 
-def _logs(probs: NDArray[np.floating]) -> FloatArray:
-    return np.log(np.maximum(probs, LEAST_PROBABILITY), dtype=np.float64)
+def _features(probs: NDArray[np.floating], basis: FloatArray | None) -> FloatArray:
+    """log p, or the logarithm of p corrected by `basis`, (n, C)."""
+    if basis is not None:
+        corrected = nearest_on_simplex(probs @ np.linalg.pinv(basis))
+        size = len(basis)
+        probs = (corrected + LEAST_CORRECTED / size) / (1 + LEAST_CORRECTED)
+    logs: FloatArray = np.log(np.maximum(probs, LEAST_PROBABILITY), dtype=np.float64)
+    return logs
 
 
 def _softmax(logits: FloatArray) -> FloatArray:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers

@@ -11,7 +11,6 @@ import numpy as np
 from trevision.data import DataError
 from trevision.data.probabilities import open_probabilities
 from trevision.estimation import (
-    DEFAULT_METHOD,
     Estimate,
     Finding,
     RowSource,
@@ -32,13 +31,13 @@ class Estimating:
     """How T is estimated from probabilities.
 
     Args:
-        method: confident-joint or anchor.
+        method: latent (the default up to 100 classes), confident-joint or anchor.
         bootstrap: Replicates that the intervals are made of.
         level: The share of intervals that are to hold the truth.
         seed: Seed of the replicates.
     """
 
-    method: str = DEFAULT_METHOD
+    method: str | None = None
     bootstrap: int = 200
     level: float = 0.9
     seed: int = 0

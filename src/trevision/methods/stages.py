@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from trevision import losses
 from trevision.data import Rows
 from trevision.estimation import (
+    ProbabilityRows,
     anchor_transition,
     counted_transition,
-    latent_transition,
+    solve,
     trusted_transition,
 )
 from trevision.methods.problem import Learned, Objective, Problem
@@ -66,7 +67,7 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
             problem.data.trusted_y.numpy(),
         )
     if problem.out_of_sample is not None:
-        return latent_transition(*problem.out_of_sample.rows(problem.data))
+        return solve(ProbabilityRows(*problem.out_of_sample.rows(problem.data))).transition
     probs = noisy_probs(problem, posterior, problem.data.train_x)
     return anchor_transition(probs, problem.schedule.anchor_percentile)
 

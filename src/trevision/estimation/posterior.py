@@ -1,0 +1,35 @@
+"""Clean posteriors: what T, and a given label, say about the clean label of a row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trevision.noise import FloatArray, IntArray
+
+
+def nearest_on_simplex(rows: NDArray[np.floating]) -> FloatArray:
+    """For each row the nearest probabilities, in the Euclidean sense: max(v - t, 0) with the sum 1."""
+    ordered = -np.sort(-rows.astype(np.float64), axis=1)
+    excess = ordered.cumsum(axis=1) - 1
+    size = np.arange(1, rows.shape[1] + 1)
+    # The largest k for which the k-th entry stays above zero when the first k share the excess.
+    kept = (ordered * size > excess).sum(axis=1)
+    shift = excess[np.arange(len(rows)), kept - 1] / kept
+    nearest: FloatArray = np.maximum(rows - shift[:, None], 0)
+    return nearest
+
+
+def clean_given_label(
+    clean_posterior: NDArray[np.floating], transition: FloatArray, noisy_labels: IntArray
+) -> FloatArray:
+    """P(clean = i | x, given) for every row and class, (n, C), by Bayes' rule.
+
+        P(clean = i | x, given = j) = g_i(x) T[i, j] / sum_k g_k(x) T[k, j]
+
+    `clean_posterior` (n, C) is g(x), by a model that was not trained on these labels.
+    """
+    joint: FloatArray = clean_posterior * transition.T[noisy_labels]
+    total = joint.sum(axis=1, keepdims=True)
+    # Where T says that such a label cannot be here, it tells nothing.
+    return np.where(total > 0, joint / np.where(total > 0, total, 1), clean_posterior)

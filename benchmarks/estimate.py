@@ -5,8 +5,8 @@ Claims, measured on the command in a process of its own:
 2. it ends within two minutes on two cores.
 
 The file is made in pieces from a planted T (70% of a class labelled rightly, 20% as the next class, 10% as
-any) and clean posteriors with most of their mass on one class; labels are drawn from the noisy posterior. Printed:
-memory, wall and processor time, and the noise rate found beside the planted one.
+any) and clean posteriors with most of their mass on one class; labels are drawn from the noisy posterior.
+Printed: memory, wall and processor time, and the noise rate found beside the planted one.
 """
 
 from __future__ import annotations

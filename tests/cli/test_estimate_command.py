@@ -52,12 +52,9 @@ def test_the_command_writes_and_says_what_is_found(file: Path, rows, tmp_path: P
 
 
 def test_csv_and_npz_of_the_same_rows_give_the_same(file: Path, rows, tmp_path: Path, capsys) -> None:
-    probs, labels = rows
     lines = [",".join(["id", *NAMES, "given"])]
-    lines += [
-        f"{n},{','.join(map(repr, row.tolist()))},{NAMES[y]}"
-        for n, (row, y) in enumerate(zip(*rows, strict=True))
-    ]
+    for number, (row, label) in enumerate(zip(*rows, strict=True)):
+        lines.append(f"{number},{','.join(map(repr, row.tolist()))},{NAMES[label]}")
     (tmp_path / "probs.csv").write_text("\n".join(lines), encoding="utf-8")
     main(["estimate", str(file), "--bootstrap", "20"])
     from_npz = capsys.readouterr().out

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +87,24 @@ def test_a_mistake_gets_one_line_and_status_two(
     assert said.err.count("\n") == 1
     assert said.out == ""
     assert not (tmp_path / "noise").exists()
+
+
+def test_the_example_of_the_documentation_runs_and_the_command_reads_its_file(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "estimate.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(example, "estimate.md", "exec"), names)
+    assert abs(names["found"].noise_rate - 0.2) < 0.06  # 20% of the digits' labels were moved
+    capsys.readouterr()
+    main(["estimate", "probs.npz", "--bootstrap", "20"])
+    assert f"wrong labels: {100 * names['found'].noise_rate:.1f}%" in capsys.readouterr().out
+
+
+def test_help_shows_examples() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trevision", "estimate", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "$ trevision estimate probs.npz\n" in done.stdout

@@ -17,6 +17,7 @@ lint: .venv/.installed-dev
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks step
+	$(BIN)/python -m benchmarks estimate
 
 clean:
 	rm -rf .venv build dist runs demo-output .mypy_cache .ruff_cache

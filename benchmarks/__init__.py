@@ -1,1 +1,1 @@
-"""Measurements of speed: `python -m benchmarks NAME`. They print ratios inside one run."""
+"""Measurements of speed and memory: `python -m benchmarks NAME`."""

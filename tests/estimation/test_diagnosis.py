@@ -9,7 +9,7 @@ import pytest
 
 from trevision.estimation import Finding, diagnose, diagnosis, estimate
 from trevision.estimation.diagnosis import LIMITS
-from trevision.estimation.fit_test import BINS, SURENESS, LabelTally
+from trevision.estimation.fit_test import BINS, KINDS, SURENESS, LabelTally
 
 TRUE = np.array(
     [[0.80, 0.10, 0.06, 0.04], [0.02, 0.75, 0.15, 0.08], [0.12, 0.06, 0.72, 0.10], [0.05, 0.05, 0.10, 0.80]]
@@ -110,7 +110,7 @@ def test_estimators_disagree_where_no_row_is_certain() -> None:
     probs = rng.dirichlet(np.full(4, 3.0), size=4000) @ TRUE
     labels = drawn_from(probs, rng)
     findings = diagnose(probs, labels, estimate(probs, labels, "confident-joint", bootstrap=20))
-    assert by_check(findings)["agreement"].verdict == "bad"
+    assert by_check(findings)["agreement"].verdict in ("caution", "bad")
 
 
 def test_without_certain_rows_there_are_no_anchors() -> None:
@@ -131,29 +131,42 @@ def test_probabilities_that_are_too_sure_are_found() -> None:
     assert found.value == pytest.approx(0.2, abs=0.06)  # 0.76 of labels are right where nearly 1 was said
 
 
-def test_noise_that_depends_on_the_instance_is_found() -> None:
-    # Half of the rows of each class are labelled rightly, half twice as badly: on average T, but not one T.
+def test_mistakes_that_go_elsewhere_for_some_rows_of_a_class_are_found() -> None:
+    # Rows of class i are mistaken for i + 1 or for i + 2, by the row: one T on average only.
+    rng = np.random.default_rng(0)
+    clean = clean_posteriors(6000, rng, certain=1.0)
+    near, far = (0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), step, axis=1) for step in (1, 2))
+    probs = np.where(rng.random((6000, 1)) < 0.5, clean @ near, clean @ far)
+    labels = drawn_from(probs, rng)
+    made = estimate(probs, labels, "confident-joint", bootstrap=20)
+    np.testing.assert_allclose(made.transition, (near + far) / 2, atol=0.03)
+    found = by_check(diagnose(probs, labels, made))
+    assert found["calibration"].verdict == "good"  # the probabilities are right, one T is not
+    assert found["fit"].verdict == "bad"
+
+
+def test_rows_that_are_labelled_more_reliably_than_t_allows_are_found() -> None:
+    # Half of the rows of each class are labelled rightly and half twice as badly: TRUE holds on average only.
     rng = np.random.default_rng(0)
     clean = clean_posteriors(6000, rng)
     easy = rng.random((6000, 1)) < 0.5
     probs = np.where(easy, clean, clean @ (2 * TRUE - np.eye(4)))
     labels = drawn_from(probs, rng)
-    found = by_check(diagnose(probs, labels, estimate(probs, labels, "confident-joint", bootstrap=20)))
-    assert (
-        found["calibration"].verdict == "good"
-    )  # the probabilities are right; one T for all is what is wrong
-    assert found["fit"].verdict in ("caution", "bad")
+    made = replace(estimate(probs, labels, bootstrap=20), transition=TRUE)
+    found = by_check(diagnose(probs, labels, made))
+    assert found["calibration"].verdict == "good"
+    assert found["fit"].verdict == "bad"
 
 
 def test_a_trifle_stays_good_however_many_rows_there_are(monkeypatch) -> None:
     monkeypatch.setattr(diagnosis, "MOST_TESTED", 300_000)
     probs, _ = noisy_rows(200_000, certain=1.0)
-    labels = drawn_from(0.99 * probs + 0.01 * np.eye(4)[probs.argmax(axis=1)], np.random.default_rng(1))
+    labels = drawn_from(0.97 * probs + 0.03 * np.eye(4)[probs.argmax(axis=1)], np.random.default_rng(1))
     made = replace(estimate(probs[:2000], labels[:2000], bootstrap=20), transition=TRUE)
     found = by_check(diagnose(probs, labels, made))["fit"]
     assert float(found.sentence.split("p = ")[1].split(")")[0]) < 1e-3
     assert found.verdict == "good"
-    assert found.value == pytest.approx(0.01 * (1 - TRUE.diagonal().mean()), rel=0.5)
+    assert found.value == pytest.approx(0.03 * (1 - TRUE.diagonal().mean()), rel=0.5)
 
 
 def test_a_sample_of_the_rows_tells_the_same(monkeypatch) -> None:
@@ -181,12 +194,12 @@ def test_names_and_estimate_must_fit_the_probabilities() -> None:
 
 def tally(probs: np.ndarray, labels: np.ndarray, transition: np.ndarray) -> LabelTally:
     made = LabelTally(transition)
-    made.add(made.groups(probs, probs.argmax(axis=1)), probs, labels)
+    made.add(made.groups(probs, probs, probs.argmax(axis=1)), probs, labels)
     return made
 
 
 def test_statistic_equals_a_loop_with_the_whole_covariance() -> None:
-    probs, labels = noisy_rows(3000, certain=0.5)
+    probs, labels = noisy_rows(12_000, certain=0.5)
     made = tally(probs, labels, TRUE).test()
     chi2, df = 0.0, 0
     for k in range(4):
@@ -225,7 +238,7 @@ def test_small_groups_are_joined_over_the_classes_and_tested() -> None:
     np.fill_diagonal(transition, 0.6)
     made = tally(transition[clean], drawn_from(transition[clean], rng), transition).test()
     assert made.rows == 1000
-    assert 1 <= made.df <= 2 * BINS
+    assert 1 <= made.df <= 2 * KINDS
     unlike = tally(transition[clean], clean, transition).test()  # all labels are right
     assert unlike.p_value < 1e-6
     assert unlike.unexplained == pytest.approx(0.4, abs=0.02)

@@ -223,7 +223,8 @@ def _one_pass(
         chosen = slice(None) if share == 1 else rng.random(len(probs)) < share
         probs, labels = probs[chosen], labels[chosen]
         clean = estimate.clean_posterior(probs)
-        groups = by_probs.groups(probs, clean.argmax(axis=1))
+        predicted = clean @ transition
+        groups = by_probs.groups(probs, predicted, clean.argmax(axis=1))
         by_probs.add(groups, probs, labels)
-        by_transition.add(groups, clean @ transition.astype(clean.dtype), labels)
+        by_transition.add(groups, predicted, labels)
     return surest, by_probs.test(), by_transition.test()

@@ -1,6 +1,7 @@
 """Do the labels come as often as predicted? A chi-square test over groups of rows, with an effect size.
 
-Rows are grouped by predicted class k and by how sure the prediction is. In each group three outcomes are
+Rows are grouped by predicted class k, by how sure the prediction is, and by whether their own probabilities
+lean more or less than T to its most frequent mistake; never by their labels. In each group three outcomes are
 counted: the given label is k; it is the wrong label that T makes most of for k; it is another. Predicted
 probabilities differ from row to row, so the variance of a count is the sum of the rows' variances (smaller
 than Pearson's expected count), and each group adds its squared Mahalanobis distance to the statistic.
@@ -19,6 +20,10 @@ from trevision.noise import FloatArray, IntArray
 # P(noisy = k | x) / T[k, k] between which rows are grouped: the last group is surer than T allows.
 SURENESS = np.array([0.5, 0.75, 0.95, 1.05])
 BINS = len(SURENESS) + 1
+
+# P(noisy = b | x) less what T predicts for the likely mistake b, between which rows are grouped again.
+LEANINGS = np.array([-0.02, 0.02])
+KINDS = BINS * (len(LEANINGS) + 1)
 
 # Variance that each outcome of a group must have for its count to be nearly normal.
 LEAST_VARIANCE = 5.0
@@ -50,17 +55,24 @@ class LabelTally:
         np.fill_diagonal(off, -1)
         self.likely_wrong: IntArray = off.argmax(axis=1)
         # For each group: rows; observed a, b; predicted a, b; variance of a, of b; covariance.
-        self.sums = np.zeros((8, self.size * BINS))
+        self.sums = np.zeros((8, self.size * KINDS))
 
-    def groups(self, noisy_probs: NDArray[np.floating], predicted_class: IntArray) -> IntArray:
-        """The group of each row: predicted class times how sure its noisy probability is."""
-        own = np.take_along_axis(noisy_probs, predicted_class[:, None], axis=1)[:, 0]
+    def groups(
+        self,
+        noisy_probs: NDArray[np.floating],
+        by_transition: NDArray[np.floating],
+        predicted_class: IntArray,
+    ) -> IntArray:
+        """The group of each row (m,), from P(noisy | x) as given (m, C) and as T makes it (m, C)."""
+        each, wrong = np.arange(len(noisy_probs)), self.likely_wrong[predicted_class]
+        own = noisy_probs[each, predicted_class]
         bins = np.digitize(own / np.maximum(self.diagonal[predicted_class], 1e-12), SURENESS)
-        return predicted_class * BINS + bins
+        leaning = np.digitize(noisy_probs[each, wrong] - by_transition[each, wrong], LEANINGS)
+        return predicted_class * KINDS + leaning * BINS + bins
 
     def add(self, groups: IntArray, predicted: NDArray[np.floating], labels: IntArray) -> None:
         """Count rows of `predicted` label probabilities (m, C) and given `labels` (m,) in their groups."""
-        first = groups // BINS
+        first = groups // KINDS
         second = self.likely_wrong[first]
         each = np.arange(len(groups))
         a, b = predicted[each, first].astype(np.float64), predicted[each, second].astype(np.float64)
@@ -80,7 +92,7 @@ class LabelTally:
     def test(self) -> FitTest:
         """The test over all groups; those too small for it are joined with those of other classes."""
         large = _outcomes(self.sums) == 2
-        small = np.where(large, 0, self.sums).reshape(8, self.size, BINS).sum(axis=1)
+        small = np.where(large, 0, self.sums).reshape(8, self.size, KINDS).sum(axis=1)
         groups = np.concatenate([self.sums[:, large], small], axis=1)
         outcomes = _outcomes(groups)
         distance = _squared_distance(groups, outcomes)

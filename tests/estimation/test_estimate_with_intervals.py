@@ -48,6 +48,25 @@ def test_intervals_hold_the_planted_truth_in_about_their_nominal_share(
     assert np.mean(priors) == pytest.approx(0.9, abs=0.06)
 
 
+def test_latent_intervals_hold_the_planted_truth_where_classes_overlap() -> None:
+    # Three Gaussian classes of which the posterior is known, so that the clean class of a row is not.
+    centres = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+    entries = []
+    for draw in range(30):
+        rng = np.random.default_rng(draw)
+        clean = rng.integers(3, size=600)
+        x = centres[clean] + rng.normal(size=(600, 2))
+        weight = np.exp(-((x[:, None] - centres) ** 2).sum(axis=2) / 2)
+        probs = weight / weight.sum(axis=1, keepdims=True) @ TRUE
+        found = estimate(
+            probs, corrupt(clean, TRUE, rng), "latent", bootstrap=40, level=0.8, random_state=draw
+        )
+        assert found.resampling == "rows"
+        entries.append((found.transition_low <= TRUE) & (found.transition_high >= TRUE))
+    # 30 draws of nine entries that hang together tell a share of 0.8 to within about 0.04.
+    assert np.mean(entries) == pytest.approx(0.8, abs=0.09)
+
+
 def test_both_ways_of_drawing_again_give_intervals_of_one_width(monkeypatch) -> None:
     probs, labels = certain_rows(2000, np.random.default_rng(1))
     by_rows = estimate(probs, labels, "confident-joint", bootstrap=300)
@@ -143,7 +162,7 @@ def test_likeliest_prior_is_a_prior_where_none_explains_the_labels() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"method": "magic"}, "method must be one of confident-joint, anchor"),
+        ({"method": "magic"}, "method must be one of latent, confident-joint, anchor"),
         ({"bootstrap": 3}, "bootstrap must be at least 10"),
         ({"level": 90}, "ninety per cent is written 0.9"),
     ],

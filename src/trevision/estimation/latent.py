@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize
+from scipy.stats import chi2
 
 from trevision.estimation.anchors import anchor_transition
 from trevision.estimation.clean_set import rows_to_one
@@ -45,6 +46,9 @@ ENTROPY_WEIGHT = 5.0
 LEAST_START = 1e-4
 
 MOST_ITERATIONS = 200
+
+# The level of the likelihood-ratio test that a fit must pass beside the likeliest one.
+ABOUT_AS_LIKELY = 0.99
 
 # The link has C^2 numbers: with more classes it is dear to fit, and hardly determined.
 MOST_CLASSES = 100
@@ -83,8 +87,8 @@ def fit_latent(
     """Fit T and the link to the labels given, each row counted `weights` times.
 
     The likelihood has local maxima under heavy asymmetric noise, where two classes may lock into each
-    other. Of fits from several starts (the confident joint, anchor points, and labels counted against the
-    likeliest class) the likeliest is taken, unless there is a `start` to continue from.
+    other, so there are fits from several starts (the confident joint, anchor points, and labels counted
+    against the likeliest class), unless there is a `start` to continue from; see `_least_volume`.
     """
     if rows.num_classes > MOST_CLASSES:
         raise ValueError(
@@ -92,10 +96,7 @@ def fit_latent(
             "use the confident joint"
         )
     sample = _gather(rows, weights)
-    if start is not None:
-        best = _fit(sample, start)
-    else:
-        best = min((_fit(sample, one) for one in _starts(sample)), key=lambda fit: fit.objective)
+    best = _fit(sample, start) if start is not None else _least_volume(_fits(sample), sample.weights.sum())
     if not sample.whole:
         for _ in range(FINAL_PASSES):
             best = _maximised(rows, weights, best)
@@ -132,8 +133,8 @@ def _gather(rows: ProbabilityRows, weights: FloatArray | None) -> _Sample:
     return _Sample(probs[order], labels[order], counted[order], ends, whole)
 
 
-def _starts(sample: _Sample) -> list[LatentFit]:
-    """Where to fit from: three simple estimates of T, two of them also with p corrected by them."""
+def _fits(sample: _Sample) -> list[LatentFit]:
+    """Fits from three simple estimates of T and, for two of them, from p corrected by them, twice."""
     size = sample.probs.shape[1]
     rows = ProbabilityRows(sample.probs, sample.labels)
     confident = rows_to_one(calibrated(confident_counts(rows, sample.weights)))
@@ -141,12 +142,29 @@ def _starts(sample: _Sample) -> list[LatentFit]:
     cells = sample.probs.argmax(axis=1) * size + sample.labels
     counted = np.bincount(cells, sample.weights, size**2).reshape(size, size).astype(np.float64)
 
-    def start(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
+    def fit_from(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
         # At first g is p itself, or the corrected p.
-        return LatentFit(matrix, np.eye(size), np.zeros(size), basis, np.zeros((size, size)), np.inf)
+        start = LatentFit(matrix, np.eye(size), np.zeros(size), basis, np.zeros((size, size)), np.inf)
+        return _fit(sample, start)
 
-    plain = [start(matrix) for matrix in (confident, anchors, rows_to_one(counted))]
-    return [*plain, start(confident, confident), start(anchors, anchors)]
+    fits = [fit_from(matrix) for matrix in (confident, anchors, rows_to_one(counted))]
+    for matrix in (confident, anchors):
+        once = fit_from(matrix, matrix)
+        fits += [once, fit_from(once.transition, once.transition)]
+    return fits
+
+
+def _least_volume(fits: list[LatentFit], rows: float) -> LatentFit:
+    """Of the fits that are about as likely as the likeliest, the one whose T has the least volume.
+
+    Labels alone do not tell a T near the identity with an unsure g from the reverse. That classes have rows
+    that are surely theirs says that T is the smallest simplex around P(noisy | x) (Li et al. 2021). "About as
+    likely" is what a likelihood-ratio test of the link's free numbers would let pass.
+    """
+    size = len(fits[0].transition)
+    limit = min(fit.objective for fit in fits) + chi2.ppf(ABOUT_AS_LIKELY, size * (size + 1)) / (2 * rows)
+    likely = [fit for fit in fits if fit.objective <= limit]
+    return min(likely, key=lambda fit: float(np.linalg.slogdet(fit.transition)[1]))
 
 
 def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
@@ -172,7 +190,8 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         clean = _softmax(features @ link + bias)
         joint = clean * matrix.T[sample.labels]
-        likelihood = joint.sum(axis=1)
+        # A trial step of the search may make a label that occurs impossible: very bad, but not infinite.
+        likelihood = np.maximum(joint.sum(axis=1), np.finfo(np.float64).tiny)
         return clean, joint / likelihood[:, None], likelihood
 
     def objective(values: FloatArray) -> tuple[float, FloatArray]:

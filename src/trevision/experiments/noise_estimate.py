@@ -114,7 +114,7 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
     for name, matrix in matrices.items():
         write_atomically(
             folder / f"{name}.csv",
-            lambda path, matrix=matrix: np.savetxt(path, matrix, delimiter=",", fmt="%.8g"),
+            lambda path, matrix=matrix: np.savetxt(path, matrix, delimiter=",", fmt="%.8g"),  # type: ignore[misc]
         )
     titles = (f"T, {made.method}", f"low end of {made.level:.0%}", f"high end of {made.level:.0%}")
     draw_transitions(

@@ -1,0 +1,170 @@
+"""T by maximum likelihood with a latent clean class, against planted matrices and slow loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+
+from trevision import noise
+from trevision.estimation import (
+    ProbabilityRows,
+    clean_given_label,
+    confident_joint,
+    counted_transition,
+    estimate,
+    fit_latent,
+    latent,
+    transition_error,
+)
+from trevision.estimation.posterior import nearest_on_simplex
+
+DENSE = np.array([[0.7, 0.2, 0.1], [0.05, 0.8, 0.15], [0.1, 0.3, 0.6]])
+ABSORBING = np.array([[1.0, 0.0, 0.0], [0.3, 0.7, 0.0], [0.35, 0.0, 0.65]])
+CENTRES = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
+
+
+def gaussian_rows(n: int, transition: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Exact noisy posteriors of three Gaussian classes, their noisy labels and their clean ones."""
+    rng = np.random.default_rng(seed)
+    clean = rng.integers(3, size=n)
+    x = CENTRES[clean] + rng.normal(size=(n, 2))
+    logits = -((x[:, None] - CENTRES) ** 2).sum(axis=2) / 2
+    posterior = np.exp(logits - logits.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    return posterior @ transition, noise.corrupt(clean, transition, rng), clean
+
+
+@pytest.mark.parametrize("transition", [DENSE, ABSORBING, noise.parse("pair-40", 3)])
+def test_exact_posteriors_give_the_planted_matrix_near_the_sampling_floor(transition: np.ndarray) -> None:
+    probs, labels, clean = gaussian_rows(10_000, transition)
+    floor = transition_error(counted_transition(clean, labels, 3), transition)
+    found = fit_latent(ProbabilityRows(probs, labels)).transition
+    # The floor knows the clean labels; a posterior that is sure of nearly all rows costs little beside it.
+    assert transition_error(found, transition) < 2.5 * floor + 0.02
+
+
+@pytest.mark.parametrize(("power", "tolerance"), [(0.4, 0.03), (2.5, 0.2)])
+def test_the_link_absorbs_probabilities_that_are_too_soft_or_too_sharp(
+    power: float, tolerance: float
+) -> None:
+    probs, labels, _ = gaussian_rows(20_000, DENSE)
+    distorted = probs**power
+    distorted /= distorted.sum(axis=1, keepdims=True)
+    found = fit_latent(ProbabilityRows(distorted, labels)).transition
+    # Anchor points are off by 0.42 and 0.45 there: they take such probabilities at their word.
+    assert transition_error(found, DENSE) < tolerance
+
+
+@pytest.mark.parametrize("kind", ["sym-40", "pair-40"])
+def test_a_models_own_probabilities_give_a_better_matrix_than_the_confident_joint(kind: str) -> None:
+    x, clean = make_blobs(3000, centers=5, n_features=6, cluster_std=4.0, random_state=3)
+    transition = noise.parse(kind, 5)
+    labels = noise.corrupt(clean, transition, np.random.default_rng(0))
+    model = LogisticRegression(C=0.1, max_iter=1000)
+    probs = cross_val_predict(model, x, labels, cv=5, method="predict_proba")
+    joint = confident_joint(probs, labels)
+    rival = transition_error(joint / joint.sum(axis=1, keepdims=True), transition)
+    assert transition_error(fit_latent(ProbabilityRows(probs, labels)).transition, transition) < 0.7 * rival
+
+
+def test_slopes_of_the_objective_are_its_finite_differences(monkeypatch) -> None:
+    probs, labels, _ = gaussian_rows(60, DENSE)
+    seen = []
+    monkeypatch.setattr(
+        latent, "minimize", lambda objective, start, **_: seen.append(objective) or _Result(start)
+    )
+    fit_latent(ProbabilityRows(probs, labels))
+    rng = np.random.default_rng(1)
+    for objective in (seen[0], seen[3]):  # from log p, and from the corrected p
+        point = rng.normal(size=3 * 3 + 3 + 3 * 3) / 2
+        _, slopes = objective(point)
+        for place in range(len(point)):
+            step = np.zeros_like(point)
+            step[place] = 1e-6
+            difference = (objective(point + step)[0] - objective(point - step)[0]) / 2e-6
+            assert slopes[place] == pytest.approx(difference, abs=1e-6)
+
+
+class _Result:
+    def __init__(self, x: np.ndarray) -> None:
+        self.x, self.fun = x, 0.0
+
+
+def test_a_row_of_weight_two_counts_as_two_rows() -> None:
+    probs, labels, _ = gaussian_rows(900, DENSE)
+    weights = np.ones(900)
+    weights[:300] = 2
+    twice = np.concatenate([np.arange(900), np.arange(300)])
+    weighted = fit_latent(ProbabilityRows(probs, labels), weights)
+    repeated = fit_latent(ProbabilityRows(probs[twice], labels[twice]))
+    np.testing.assert_allclose(weighted.transition, repeated.transition, atol=0.01)
+
+
+def test_a_part_of_many_rows_gives_nearly_the_matrix_of_all(monkeypatch) -> None:
+    probs, labels, _ = gaussian_rows(20_000, DENSE)
+    whole = fit_latent(ProbabilityRows(probs, labels))
+    monkeypatch.setattr(latent, "MOST_NUMBERS", 3 * 5000)
+    part = fit_latent(ProbabilityRows(probs, labels))
+    assert part.counts.sum() == pytest.approx(20_000)
+    assert transition_error(part.transition, whole.transition) < 0.03
+
+
+def test_latent_classes_are_named_by_their_commonest_label() -> None:
+    probs, labels, _ = gaussian_rows(3000, DENSE)
+    start = fit_latent(ProbabilityRows(probs, labels))
+    order = [2, 0, 1]
+    swapped = replace(
+        start, transition=start.transition[order], link=start.link[:, order], bias=start.bias[order]
+    )
+    again = fit_latent(ProbabilityRows(probs, labels), start=swapped)
+    # Under the names of `swapped` the distance would be above 1.
+    assert transition_error(again.transition, DENSE) < 0.15
+
+
+def test_a_class_that_no_row_is_labelled_with_gives_no_nan() -> None:
+    probs, labels, _ = gaussian_rows(600, DENSE)
+    kept = labels != 2
+    found = fit_latent(ProbabilityRows(probs[kept], labels[kept]))
+    assert np.isfinite(found.transition).all()
+    np.testing.assert_allclose(found.transition.sum(axis=1), 1)
+
+
+def test_very_many_classes_are_left_to_the_confident_joint() -> None:
+    size = latent.MOST_CLASSES + 1
+    probs = np.full((size, size), 0.1 / (size - 1))
+    np.fill_diagonal(probs, 0.9)
+    labels = np.arange(size)
+    with pytest.raises(ValueError, match="for up to 100 classes, got 101; use the confident joint"):
+        fit_latent(ProbabilityRows(probs, labels))
+    assert estimate(probs, labels, bootstrap=10).method == "confident-joint"
+
+
+def test_a_label_speaks_for_a_class_by_bayes_rule() -> None:
+    rng = np.random.default_rng(0)
+    posterior = rng.dirichlet(np.ones(3), size=20)
+    labels = rng.integers(3, size=20)
+    found = clean_given_label(posterior, DENSE, labels)
+    for row in range(20):
+        joint = [posterior[row, i] * DENSE[i, labels[row]] for i in range(3)]
+        np.testing.assert_allclose(found[row], np.array(joint) / sum(joint))
+
+
+def test_a_label_that_t_calls_impossible_leaves_the_posterior_as_it_is() -> None:
+    found = clean_given_label(np.array([[1.0, 0.0, 0.0]]), ABSORBING, np.array([2]))
+    np.testing.assert_allclose(found, [[1.0, 0.0, 0.0]])
+
+
+def test_the_nearest_probabilities_are_those_that_bisection_finds() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, 4)) * rng.choice([0.3, 3], size=(50, 1))
+    for point, found in zip(points, nearest_on_simplex(points), strict=True):
+        low, high = point.min() - 1, point.max()
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.maximum(point - middle, 0).sum() > 1 else (low, middle)
+        np.testing.assert_allclose(found, np.maximum(point - low, 0), atol=1e-9)

@@ -149,7 +149,7 @@ def test_numbers_that_name_columns_go_by_name(tmp_path: Path, probs, codes) -> N
     [
         ({"x": np.eye(3)}, r"p\.npz: lacks an array probs \(or .*\); the arrays it holds: x"),
         ({"probs": np.eye(3)}, r"p\.npz: lacks an array labels"),
-        ({"probs": np.eye(3), "labels": [0, 1, 7]}, r"p\.npz: the label '7' in row 2 must be one of the 3"),
+        ({"probs": np.eye(3), "labels": [0, 7, 7]}, r"p\.npz: the label '7' in row 1 must be one of the 3"),
         ({"probs": np.eye(3), "labels": ["a", "b", "b"]}, r"p\.npz: the label 'a' in row 0 must be one of"),
         ({"probs": np.ones(3), "labels": [0, 1, 2]}, r"p\.npz: probabilities must be \(n, C\)"),
         ({"probs": np.eye(3), "labels": [0, 1, 2], "classes": ["a"]}, r"names 1 classes, but .* 3 columns"),

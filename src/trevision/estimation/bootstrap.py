@@ -23,8 +23,8 @@ from trevision.noise import FloatArray
 
 Resampling = Literal["rows", "counts"]
 
-# Up to this many probabilities, read for all replicates together, rows are drawn again (some ten seconds a
-# pass on one core). Beyond it counts are, by methods that can.
+# Up to this many probabilities to read in one pass of every replicate, rows are drawn again: some ten seconds
+# on one core. Beyond it counts are, by methods that can.
 MOST_REESTIMATED = 1_000_000_000
 
 # Numbers of all replicates that are sorted at a time.

@@ -1,0 +1,127 @@
+"""The rows of a run's source, read again for people to look at: small pictures, or fields as text."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from trevision import data
+from trevision.data import DataError, Dataset, Progress, batches_of, load, select_rows
+from trevision.experiments.run import Settings
+
+THUMBNAIL = 64
+"""Pixels of a thumbnail's longer side."""
+LOSSLESS = 32
+"""Up to this many pixels a PNG is as small as a JPEG, and shows every pixel as it is."""
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Thumbnails in the order of the rows asked for, each the base64 text of a file of type `mime`."""
+
+    mime: str
+    encoded: list[str]
+    pixels: int
+    """Of the longer side; the page enlarges tiny ones without blurring them."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The text of some columns for the rows asked for."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    columns_in_source: int
+
+
+def read_source(source: str, settings: Settings, data_dir: Path | None, progress: Progress | None) -> Dataset:
+    """The run's source as the run read it, before noise or selection of rows."""
+    reading = getattr(settings, "reading", None)
+    return load(source, data_dir, progress, **({} if reading is None else {"reading": reading}))
+
+
+def write_cleaned(source: str, settings: Settings, changes: dict[int, str], out: Path) -> None:
+    """A copy of the run's source with some labels replaced, by row number."""
+    write = getattr(data, "write_labels", None)
+    if write is None:
+        raise DataError(f"{source} is of a kind whose labels cannot be written")
+    write(source, getattr(settings, "reading", None), changes, out)
+
+
+def positions(dataset: Dataset, rows: Sequence[int]) -> np.ndarray:
+    """Where the rows with these numbers in the source lie in the data set; -1 for those it has not."""
+    wanted = np.asarray(rows, dtype=np.int64)
+    numbers = getattr(dataset, "row_numbers", None)
+    if numbers is None:
+        numbers = np.arange(len(dataset.train_y))
+    order = np.argsort(numbers, kind="stable")
+    places = np.searchsorted(numbers, wanted, sorter=order)
+    found = order[np.minimum(places, len(numbers) - 1)]
+    return np.where(numbers[found] == wanted, found, -1)
+
+
+def thumbnails(dataset: Dataset, rows: Sequence[int]) -> Pictures | None:
+    """A small picture for each of these rows, or None where the data are no pictures."""
+    shape = tuple(dataset.train_x.shape[1:])
+    if len(shape) != 3 or not rows:
+        return None
+    places = positions(dataset, rows)
+    if (places < 0).any():
+        row = rows[int(np.flatnonzero(places < 0)[0])]
+        raise DataError(f"row {row} of the suspect labels is not in {dataset.name}; has the source changed?")
+    lossless = max(shape[1:]) <= LOSSLESS
+    chosen = select_rows(dataset.train_x, torch.from_numpy(places))
+    encoded = [
+        _encode(image, "PNG" if lossless else "JPEG")
+        for batch in batches_of(chosen, BATCH)
+        for image in batch
+    ]
+    return Pictures(f"image/{'png' if lossless else 'jpeg'}", encoded, min(THUMBNAIL, max(shape[1:])))
+
+
+def _encode(image: Tensor, kind: str) -> str:
+    picture = Image.fromarray(_as_bytes(image))
+    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    file = io.BytesIO()
+    picture.save(file, kind, quality=80, optimize=True)
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _as_bytes(image: Tensor) -> np.ndarray:
+    """(channels, height, width) of any numbers as grey or RGB bytes that Pillow takes."""
+    pixels = image.detach().cpu().numpy()
+    if pixels.dtype != np.uint8:
+        low, high = float(pixels.min()), float(pixels.max())
+        pixels = ((pixels - low) / max(high - low, 1e-12) * 255).round().astype(np.uint8)
+    if len(pixels) == 3:
+        return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+    return pixels.mean(axis=0).astype(np.uint8)
+
+
+def field_texts(
+    source: str, settings: Settings, rows: Sequence[int], most_columns: int, most_letters: int
+) -> Fields | None:
+    """The first columns of these rows as short texts, or None where the source is no table."""
+    row_fields = getattr(data, "row_fields", None)
+    if not rows or row_fields is None:
+        return None
+    found = row_fields(source, getattr(settings, "reading", None), list(rows))
+    columns = list(dict.fromkeys(name for row in found for name in row))
+    if not columns:
+        return None
+    shown = columns[:most_columns]
+    texts = [[_shortened(row.get(name, ""), most_letters) for name in shown] for row in found]
+    return Fields(shown, texts, len(columns))
+
+
+def _shortened(text: str, most_letters: int) -> str:
+    return text if len(text) <= most_letters else text[: most_letters - 1] + "…"

@@ -11,13 +11,13 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 10, 14, 26
 """Room around the lines for the numbers at the axes."""
 
 MEASURES = (
-    ("noisy_validation_error", "Error on held-out noisy labels", True),
-    ("trusted_error", "Error on trusted labels", True),
-    ("train_loss", "Training loss", False),
-    ("transition_error", "Error of the noise matrix", False),
-    ("test_accuracy", "Accuracy on clean test rows", True),
+    ("noisy_validation_error", "Error on held-out noisy labels", True, True),
+    ("trusted_error", "Error on trusted labels", True, True),
+    ("train_loss", "Training loss", False, True),
+    ("transition_error", "Error of the noise matrix", False, True),
+    ("test_accuracy", "Accuracy on clean test rows", True, False),
 )
-"""Name in metrics.jsonl, title, and whether it is a share, told in percent."""
+"""Name in metrics.jsonl, title, whether it is a share, told in percent, and whether its axis begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StageLine:
 def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> list[Drawing]:
     """A panel for each measure that the run recorded at least twice."""
     drawings = []
-    for key, title, is_share in MEASURES:
+    for key, title, is_share, from_zero in MEASURES:
         # A loss that diverged is recorded as nan, and has no place on an axis.
         points = [
             (place, record)
@@ -66,7 +66,7 @@ def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> lis
             if key in record and math.isfinite(record[key])
         ]
         if len(points) > 1:
-            drawings.append(_draw(key, title, is_share, points, len(history), selected))
+            drawings.append(_draw(key, title, is_share, from_zero, points, len(history), selected))
     return drawings
 
 
@@ -85,11 +85,12 @@ def _draw(
     key: str,
     title: str,
     is_share: bool,
+    from_zero: bool,
     points: list[tuple[int, dict[str, Any]]],
     length: int,
     selected: tuple[str, int],
 ) -> Drawing:
-    ticks = nice_ticks([record[key] for _, record in points])
+    ticks = nice_ticks([record[key] for _, record in points] + [0.0] * from_zero)
     bottom, top = ticks[0], ticks[-1]
 
     def x(place: float) -> float:

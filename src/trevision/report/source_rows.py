@@ -14,7 +14,16 @@ from PIL import Image
 from torch import Tensor
 
 from trevision import data
-from trevision.data import DataError, Dataset, Progress, batches_of, load, select_rows
+from trevision.data import (
+    DataError,
+    Dataset,
+    ImageFiles,
+    Progress,
+    Rows,
+    batches_of,
+    load,
+    select_rows,
+)
 from trevision.experiments.run import Settings
 
 THUMBNAIL = 64
@@ -80,31 +89,36 @@ def thumbnails(dataset: Dataset, rows: Sequence[int]) -> Pictures | None:
         raise DataError(f"row {row} of the suspect labels is not in {dataset.name}; has the source changed?")
     lossless = max(shape[1:]) <= LOSSLESS
     chosen = select_rows(dataset.train_x, torch.from_numpy(places))
+    low, high = _range(chosen)
     encoded = [
-        _encode(image, "PNG" if lossless else "JPEG")
+        _encode(_as_bytes(image, low, high), "PNG" if lossless else "JPEG")
         for batch in batches_of(chosen, BATCH)
         for image in batch
     ]
     return Pictures(f"image/{'png' if lossless else 'jpeg'}", encoded, min(THUMBNAIL, max(shape[1:])))
 
 
-def _encode(image: Tensor, kind: str) -> str:
-    picture = Image.fromarray(_as_bytes(image))
+def _range(x: Rows) -> tuple[float, float]:
+    """The numbers that become black and white: digits of sixteen greys would be all but black otherwise."""
+    if isinstance(x, ImageFiles):
+        return 0.0, 255.0
+    low = 0.0 if x.dtype == torch.uint8 else float(x.min())
+    return low, max(float(x.max()), low + 1e-12)
+
+
+def _encode(pixels: np.ndarray, kind: str) -> str:
+    picture = Image.fromarray(pixels)
     picture.thumbnail((THUMBNAIL, THUMBNAIL))
     file = io.BytesIO()
     picture.save(file, kind, quality=80, optimize=True)
     return base64.b64encode(file.getvalue()).decode("ascii")
 
 
-def _as_bytes(image: Tensor) -> np.ndarray:
-    """(channels, height, width) of any numbers as grey or RGB bytes that Pillow takes."""
-    pixels = image.detach().cpu().numpy()
-    if pixels.dtype != np.uint8:
-        low, high = float(pixels.min()), float(pixels.max())
-        pixels = ((pixels - low) / max(high - low, 1e-12) * 255).round().astype(np.uint8)
-    if len(pixels) == 3:
-        return np.ascontiguousarray(pixels.transpose(1, 2, 0))
-    return pixels.mean(axis=0).astype(np.uint8)
+def _as_bytes(image: Tensor, low: float, high: float) -> np.ndarray:
+    """(channels, height, width) of any numbers as RGB, or as grey where there are not three channels."""
+    pixels = (image.float().cpu().numpy() - low) / (high - low) * 255
+    shown = pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels.mean(axis=0)
+    return np.ascontiguousarray(shown.round().astype(np.uint8))
 
 
 def field_texts(

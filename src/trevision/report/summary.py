@@ -98,10 +98,9 @@ def trust(noise: FoundNoise) -> str:
             f"The noise matrix should not be relied on: {verdicts['bad']} of its {total} checks failed; "
             "the sections below say why."
         )
-    if verdicts["caution"]:
-        return (
-            f"The noise matrix can be used with care: {verdicts['caution']} of its {total} checks ask for it."
-        )
+    if cautions := verdicts["caution"]:
+        call = "calls" if cautions == 1 else "call"
+        return f"The noise matrix can be used with care: {cautions} of its {total} checks {call} for caution."
     return f"The noise matrix can be relied on: all of its {total} checks are good."
 
 

@@ -105,10 +105,10 @@
     const about = make("div", "about", make("span", "name", titleOf(one)), ...fieldList(one));
     if (suspects.name[one] !== null) about.querySelector(".name").title = titleOf(one);
     const row = make("tr", "suspect",
-      cell("what", "", ...picture(one), about),
+      cell("what", "", make("div", "shown", ...picture(one), about)),
       cell("given", "Given", make("span", "label", given)),
       cell("suggested", "Suggested", make("span", "label", suggested)),
-      cell("probability", "Probability", make("span", "value", `${(100 * share).toFixed(0)}%`), meter),
+      cell("probability", "Probability", make("span", "value", share > 0.995 ? ">99%" : `${(100 * share).toFixed(0)}%`), meter),
       cell("decision", "",
         make("div", "actions",
           action("accept", "Key A", "Use ", make("b", "", suggested)),
@@ -210,6 +210,7 @@
       && inState(one));
     // Sorting is stable: within equal ones the most suspicious stay first.
     view.sort(orders[byId("sort").value]);
+    byId("clear-filters").hidden = given === "" && suggested === "" && byId("filter-state").value === "all";
     page = 0;
     cursor = 0;
     showPage();

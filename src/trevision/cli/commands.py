@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from trevision.cli.progress import RichProgress, download_bar
+from trevision.cli.progress import RichProgress, data_bar
 from trevision.cli.reproduce import reproduce
 from trevision.cli.tables import accuracy, number, table
 from trevision.data import available, search_folders
@@ -84,20 +84,25 @@ def fit(
     source: Source,
     /,
     out: Path,
-    settings: tyro.conf.OmitArgPrefixes[Settings],
+    settings: tyro.conf.UseAppendAction[tyro.conf.OmitArgPrefixes[Settings]],
     hardware: tyro.conf.OmitArgPrefixes[Hardware],
     data_dir: Path | None = None,
 ) -> None:
     """Train a classifier on noisy labels and learn the noise; write both to a run folder.
 
-    SOURCE is digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m, or an .npz file with arrays x and y
-    (and, if there is a clean test set, x_test and y_test). The same command continues a run that was stopped.
+    SOURCE is a .csv or .parquet file; a folder of images with a folder for each class, or a .csv of their
+    paths and labels; an .npz file with arrays x and y (and, if there is a clean test set, x_test and y_test);
+    or digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m. What reading it had to leave out or repair
+    is printed, and is data_notes in result.json. The same command continues a run that was stopped.
 
     For example:
 
+    $ trevision fit customers.csv --label-column churned --name-column customer --out runs/churn
+    $ trevision fit reviews.parquet --label-column stars --text-column review --out runs/reviews
+    $ trevision fit photos/ --image-size 32 --out runs/photos      (photos/cat/1.jpg, photos/dog/2.jpg, ...)
+    $ trevision fit my-data.npz --out runs/mine                    (labels are noisy as they are)
     $ trevision fit digits --noise sym-50 --out runs/digits
     $ trevision fit mnist --noise pair-45 --method forward-r --seed 3 --out runs/pair
-    $ trevision fit my-data.npz --out runs/mine          (labels are noisy as they are)
     $ trevision fit mnist --noise T.csv --revision simplex --lr-transition 1e-3 --out runs/t
 
     Args:
@@ -107,9 +112,9 @@ def fit(
     """
     with (
         RichProgress(f"{settings.method} on {source}", errors) as progress,
-        download_bar(errors) as downloads,
+        data_bar(errors, source) as reading,
     ):
-        result = run(source, settings, out, hardware, data_dir, progress, downloads)
+        result = run(source, settings, out, hardware, data_dir, progress, reading)
     if int(os.environ.get("LOCAL_RANK", "0")):
         return  # one of several processes tells the result
     rows = [("method", result["method"]), ("noise", result["noise"] or "as given")]
@@ -127,6 +132,8 @@ def fit(
     rows.append(("epochs, seconds", f"{result['epochs']}, {result['seconds']:.0f}"))
     rows.append(("ended because", result["stopped_because"]))
     console.print(table(["", str(out)], rows))
+    for note in result.get("data_notes", []):
+        errors.print(f"note: {note}", soft_wrap=True)
     for warning in result["warnings"]:
         errors.print(f"warning: {warning}")
 
@@ -140,12 +147,16 @@ def predict(
 ) -> None:
     """Predict clean labels with the model of a run; write them, with their probabilities, to a CSV file.
 
-    Of a named data set, its test rows are predicted; of an .npz file, x_test if it has one, else x.
+    All rows of a table and all images of a folder are predicted; of an .npz file, x_test if it has one, else
+    x; of a named data set, its test rows. A table is read as the training table was: its columns must be
+    there, others are ignored. Where there are labels too, it prints how many of them were predicted.
 
     For example:
 
-    $ trevision predict runs/a mnist --out mnist-test.csv
+    $ trevision predict runs/churn new-customers.csv --out churn.csv
+    $ trevision predict runs/photos new-photos/
     $ trevision predict runs/mine new-data.npz
+    $ trevision predict runs/a mnist --out mnist-test.csv
 
     Args:
         run_folder: The folder that `trevision fit` or `TRevisionClassifier.save` wrote.
@@ -153,9 +164,11 @@ def predict(
         out: The CSV file to write.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
-    with download_bar(errors) as downloads:
-        done = predict_to_csv(run_folder, source, out, data_dir, downloads)
+    with data_bar(errors, source) as reading:
+        done = predict_to_csv(run_folder, source, out, data_dir, reading)
     console.print(f"{done.rows} predictions written to {out}")
+    for note in done.notes:
+        errors.print(f"note: {note}", soft_wrap=True)
     if done.accuracy is not None:
         console.print(f"accuracy on the labels of {source}: {accuracy(done.accuracy)}")
 
@@ -234,8 +247,8 @@ def bound(run_folder: RunFolder, /, delta: float = 0.05, data_dir: Path | None =
         delta: The probability with which the bound may fail.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
-    with download_bar(errors) as downloads:
-        found = bound_of_run(run_folder, delta, data_dir, downloads)
+    with data_bar(errors, "the run's source") as reading:
+        found = bound_of_run(run_folder, delta, data_dir, reading)
     theorem, gap = found.bound, found.gap
     rows = [
         (

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+
+from trevision.data import SOURCES
 
 
 class RichProgress:
@@ -62,16 +64,21 @@ class RichProgress:
 
 
 @contextmanager
-def download_bar(console: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar that appears with the first bytes of a download."""
-    bars = Bars(TextColumn("download"), BarColumn(), DownloadColumn(), console=console)
+def data_bar(console: Console, source: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar that appears with the first bytes of a download, or while a file of the user's own is read."""
+    if source in SOURCES:
+        bars = Bars(TextColumn("download"), BarColumn(), DownloadColumn(), console=console)
+    else:
+        columns = (TextColumn("read"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        # It leaves nothing behind: what is found wrong with a file gets its one line alone.
+        bars = Bars(*columns, console=console, transient=True, disable=not console.is_terminal)
     started = False
 
     def show(done: int, total: int | None) -> None:
         nonlocal started
         if not started:
             bars.start()
-            bars.add_task("download", total=total)
+            bars.add_task("", total=total)
             started = True
         bars.update(bars.task_ids[0], completed=done, total=total)
 

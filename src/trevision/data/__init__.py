@@ -3,24 +3,39 @@
 from trevision.data.anchors import check_share, drop_highest
 from trevision.data.arrays import codes_in, encode_labels, features, from_arrays, read_npz
 from trevision.data.augment import augment, crop_at, random_crop, random_flip
+from trevision.data.corrections import row_fields, write_labels
 from trevision.data.dataset import AUGMENTATIONS, DataError, Dataset
 from trevision.data.download import Progress, fetch
 from trevision.data.image_files import ImageFiles
 from trevision.data.load import SOURCES, Availability, available, load, load_rows
 from trevision.data.locations import cache_folder, search_folders
 from trevision.data.noisy import NoisyData, Truth, split, split_rows
-from trevision.data.rows import Rows, augmented_batches, batches_of, select_rows, take_rows
+from trevision.data.preprocessing import PREPROCESSING_FILE, Preprocessing, load_preprocessing
+from trevision.data.reading import Reading, kind_of
+from trevision.data.rows import (
+    Rows,
+    SourceRows,
+    augmented_batches,
+    batches_of,
+    keep_rows,
+    select_rows,
+    take_rows,
+)
 
 __all__ = [
     "AUGMENTATIONS",
+    "PREPROCESSING_FILE",
     "SOURCES",
     "Availability",
     "DataError",
     "Dataset",
     "ImageFiles",
     "NoisyData",
+    "Preprocessing",
     "Progress",
+    "Reading",
     "Rows",
+    "SourceRows",
     "Truth",
     "augment",
     "augmented_batches",
@@ -35,14 +50,19 @@ __all__ = [
     "features",
     "fetch",
     "from_arrays",
+    "keep_rows",
+    "kind_of",
     "load",
+    "load_preprocessing",
     "load_rows",
     "random_crop",
     "random_flip",
     "read_npz",
+    "row_fields",
     "search_folders",
     "select_rows",
     "split",
     "split_rows",
     "take_rows",
+    "write_labels",
 ]

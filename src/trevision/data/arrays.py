@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,15 +203,36 @@ def _from_parts(name: str, train: dict[str, Any], test: dict[str, Any]) -> Datas
     )
 
 
-def read_npz(path: Path | str) -> Dataset:
-    """A data set from an .npz file with the arrays x and y and, optionally, x_test and y_test."""
+def read_npz(path: Path | str, clean_source: Path | str | None = None) -> Dataset:
+    """A data set from an .npz file with the arrays x and y and, optionally, x_test and y_test.
+
+    `clean_source` is a second .npz file whose x and y are trusted: rows with labels known to be right.
+    """
     path = Path(path).expanduser()
     arrays = _npz_arrays(path, required=("x", "y"))
     try:
         train, test = ({key: arrays[key] for key in keys} for keys in (("x", "y"), ("x_test", "y_test")))
-        return _from_parts(path.stem, train, test)
+        dataset = _from_parts(path.stem, train, test)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+    return dataset if clean_source is None else _with_trusted(dataset, Path(clean_source).expanduser())
+
+
+def _with_trusted(dataset: Dataset, path: Path) -> Dataset:
+    if path.suffix.lower() != ".npz":
+        raise DataError(f"clean_source must be an .npz file as the source is, got {path}")
+    arrays = _npz_arrays(path, required=("x", "y"))
+    try:
+        x, codes = features(arrays["x"]), codes_in(arrays["y"], dataset.class_values)
+        _same_length(x, codes, "x", "y")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    if x.shape[1:] != dataset.train_x.shape[1:]:
+        raise DataError(
+            f"{path}: must have rows of shape {tuple(dataset.train_x.shape[1:])}, as the source has, "
+            f"got {tuple(x.shape[1:])}"
+        )
+    return replace(dataset, trusted_x=x, trusted_y=torch.from_numpy(codes))
 
 
 def read_npz_rows(path: Path | str) -> tuple[Tensor, np.ndarray | None]:
@@ -228,19 +252,32 @@ def read_npz_rows(path: Path | str) -> tuple[Tensor, np.ndarray | None]:
     return x, labels
 
 
+def npz_members(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file by their names."""
+    with _npz_archive(path) as archive:
+        return {key: array for key in archive.files if (array := _member(path, archive, key)) is not None}
+
+
 def _npz_arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray | None]:
     """The four arrays an .npz file may have, None where it lacks one that is not `required`."""
+    with _npz_archive(path) as archive:
+        held = ", ".join(archive.files) or "none"
+        for key in required:
+            if key not in archive.files:
+                raise DataError(f"{path}: lacks the array {key}; the arrays it holds: {held}")
+        return {key: _member(path, archive, key) for key in ("x", "y", "x_test", "y_test")}
+
+
+@contextmanager
+def _npz_archive(path: Path) -> Iterator[Any]:
+    """An .npz file, open; whatever goes wrong while it is becomes one line about it."""
     try:
         # The file is opened here because numpy leaves it open when it turns out to be corrupt.
         with open(path, "rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path}: is one array, not an .npz; write it with np.savez(path, x=x, y=y)")
-            held = ", ".join(archive.files) or "none"
-            for key in required:
-                if key not in archive.files:
-                    raise DataError(f"{path}: lacks the array {key}; the arrays it holds: {held}")
-            return {key: _member(path, archive, key) for key in ("x", "y", "x_test", "y_test")}
+            yield archive
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file") from error
     except OSError as error:

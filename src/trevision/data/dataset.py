@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from trevision.data.preprocessing import Preprocessing
     from trevision.data.rows import Rows
 
 AUGMENTATIONS = ("none", "crop-flip")
@@ -35,6 +36,10 @@ class Dataset:
     Some data come with noise of their own: then `labels_are_noisy`, and where it is known for some instances
     how, `label_pairs` holds their clean and their noisy labels. `trusted_x` are rows with clean labels that a
     user may choose to select a model by.
+
+    Of a user's own source, `row_numbers` tells where in it each training row stands, counted from 0 over its
+    data rows (None: 0 to n - 1), `names` what it calls each (None: its row number), `notes` has a sentence
+    for each thing that reading handled, and `preprocessing` is what turned a table's columns into numbers.
     """
 
     name: str
@@ -49,6 +54,10 @@ class Dataset:
     trusted_y: Tensor | None = None
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
     labels_are_noisy: bool = False
+    names: np.ndarray | None = None
+    row_numbers: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+    preprocessing: Preprocessing | None = None
 
     @property
     def num_classes(self) -> int:

@@ -10,17 +10,37 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from trevision.data.dataset import DataError
 
-RESIZED = 256  # pixels of the shorter side before cropping, as is the custom for ImageNet
-CROPPED = 224
+
+@dataclass(frozen=True)
+class Framing:
+    """What a decoded image is: resized to a shorter side of `resized` pixels, then a crop of it.
+
+    With one of the `channels` it is grey, with three it has colours.
+    """
+
+    resized: int
+    height: int
+    width: int
+    channels: int = 3
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one image as networks see it."""
+        return self.channels, self.height, self.width
+
+
+PHOTOGRAPH = Framing(resized=256, height=224, width=224)
+"""As is the custom for ImageNet."""
 
 # Batches that are being decoded while one is used.
 BATCHES_AHEAD = 3
@@ -30,20 +50,23 @@ MOST_WORKERS = 16
 class ImageFiles:
     """Rows that are image files; to its users much like a uint8 tensor of shape (n, 3, 224, 224).
 
-    Indexed with a tensor of row numbers, it gives those images as such a tensor: resized so that the shorter
-    side has 256 pixels, then the 224 x 224 in the centre. `batches` gives many of them, decoded ahead of
-    time, and, with a generator, cropped and flipped at random.
+    Indexed with a tensor of row numbers, it gives those images as such a tensor, in the `framing`'s size: by
+    default resized so that the shorter side has 256 pixels, then the 224 x 224 in the centre. `batches` gives
+    many of them, decoded ahead of time, and, with a generator, cropped and flipped at random.
     """
 
-    def __init__(self, folder: Path, names: np.ndarray, workers: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, names: np.ndarray, workers: int | None = None, framing: Framing = PHOTOGRAPH
+    ) -> None:
         """`names` are paths relative to `folder`, as an array of bytes (utf-8): a million take 60 MB so."""
         self.folder = folder
         self.names = names
-        self.workers = workers or min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+        self.workers = workers or decoding_threads()
+        self.framing = framing
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.names), 3, CROPPED, CROPPED)
+        return (len(self.names), *self.framing.shape)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -52,11 +75,11 @@ class ImageFiles:
         return next(self.batches([rows]))
 
     def path(self, row: int) -> Path:
-        return self.folder / self.names[row].decode("utf-8")
+        return self.folder / os.fsdecode(self.names[row])
 
     def select(self, rows: Tensor | np.ndarray) -> ImageFiles:
         """Some of the rows, still as files."""
-        return ImageFiles(self.folder, self.names[np.asarray(rows)], self.workers)
+        return ImageFiles(self.folder, self.names[np.asarray(rows)], self.workers, self.framing)
 
     def batches(self, parts: Iterable[Tensor], generator: torch.Generator | None = None) -> Iterator[Tensor]:
         """The images of each of `parts`, tensors of row numbers, in order.
@@ -81,12 +104,13 @@ class ImageFiles:
         self, pool: ThreadPoolExecutor, rows: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Future[None]]]:
         # Pixel by pixel in memory: the order in which they are decoded, and in which convolutions are quick.
-        pixels = torch.empty(len(rows), CROPPED, CROPPED, 3, dtype=torch.uint8)
+        channels, height, width = self.framing.shape
+        pixels = torch.empty(len(rows), height, width, channels, dtype=torch.uint8)
         places = np.tile([0.5, 0.5, 1.0], (len(rows), 1))
         if generator is not None:
             places = torch.rand(len(rows), 3, generator=generator, dtype=torch.float64).numpy()
         jobs = [
-            pool.submit(_decode_into, target, self.path(row), *place)
+            pool.submit(_decode_into, target, self.path(row), self.framing, *place)
             for target, row, place in zip(pixels.numpy(), rows.tolist(), places.tolist(), strict=True)
         ]
         return pixels.permute(0, 3, 1, 2), jobs
@@ -98,28 +122,66 @@ def _finish(images: Tensor, jobs: list[Future[None]]) -> Tensor:
     return images
 
 
-def _decode_into(target: np.ndarray, path: Path, across: float, down: float, mirror: float) -> None:
-    target[:] = decode(path, across, down, mirrored=mirror < 0.5)
+def decoding_threads() -> int:
+    """As many threads as there are cores, within reason."""
+    return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
-def decode(path: Path, across: float = 0.5, down: float = 0.5, *, mirrored: bool = False) -> np.ndarray:
-    """The image at `path`, (224, 224, 3) of bytes: resized to a shorter side of 256 pixels, then cropped.
+def _decode_into(
+    target: np.ndarray, path: Path, framing: Framing, across: float, down: float, mirror: float
+) -> None:
+    target[:] = decode(path, across, down, mirrored=mirror < 0.5, framing=framing)
+
+
+def decode(
+    path: Path,
+    across: float = 0.5,
+    down: float = 0.5,
+    *,
+    mirrored: bool = False,
+    framing: Framing = PHOTOGRAPH,
+) -> np.ndarray:
+    """The image at `path`, (height, width, channels) of bytes: resized by its shorter side, then cropped.
 
     `across` and `down`, in [0, 1), choose among the crop's possible places, all equally likely for uniform
     numbers; 0.5 is the centre.
     """
     try:
         with Image.open(path) as file:
-            # A JPEG decoder can shrink by 2, 4 or 8 for less work than decoding all; never below 256 pixels.
-            file.draft("RGB", (RESIZED, RESIZED))
-            image = file.convert("RGB")
+            # A JPEG decoder can shrink by 2, 4 or 8 for less work than decoding all, and never below the
+            # size that is needed.
+            file.draft("L" if framing.channels == 1 else "RGB", (framing.resized, framing.resized))
+            image = _eight_bits(file, framing.channels)
     except FileNotFoundError:
         raise DataError(f"{path}: does not exist; are all archives of images unpacked?") from None
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow has all of these for damaged files
+    # Pillow has all of these for damaged files.
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{path}: cannot be decoded ({error}); fetch the file again") from error
-    scale = RESIZED / min(image.size)
-    width, height = (max(RESIZED, round(side * scale)) for side in image.size)
-    left, top = int(across * (width - CROPPED + 1)), int(down * (height - CROPPED + 1))
-    image = image.resize((width, height), Image.Resampling.BILINEAR)
-    pixels = np.asarray(image.crop((left, top, left + CROPPED, top + CROPPED)))
+    image = _resized_crop(image, framing, across, down)
+    pixels = np.asarray(image).reshape(framing.height, framing.width, framing.channels)
     return pixels[:, ::-1] if mirrored else pixels
+
+
+def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
+    """The image upright, in grey or in colours of 8 bits; what is transparent is white."""
+    file = ImageOps.exif_transpose(file)
+    if file.mode.startswith("I;16"):
+        # Pillow's own conversion would cut off everything above 255.
+        file = Image.fromarray((np.asarray(file) >> 8).astype(np.uint8))
+    if file.mode in ("LA", "PA", "RGBA") or "transparency" in file.info:
+        layer = file.convert("RGBA")
+        file = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return file.convert("L" if channels == 1 else "RGB")
+
+
+def _resized_crop(image: Image.Image, framing: Framing, across: float, down: float) -> Image.Image:
+    shorter = min(framing.width, framing.height)
+    # The resized image covers the crop and the same margin around it, whatever the shapes of both.
+    covered = [framing.resized * side / shorter for side in (framing.width, framing.height)]
+    scale = max(needed / side for needed, side in zip(covered, image.size, strict=True))
+    width, height = (
+        max(round(needed), round(side * scale)) for needed, side in zip(covered, image.size, strict=True)
+    )
+    left, top = int(across * (width - framing.width + 1)), int(down * (height - framing.height + 1))
+    image = image.resize((width, height), Image.Resampling.BILINEAR)
+    return image.crop((left, top, left + framing.width, top + framing.height))

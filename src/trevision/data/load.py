@@ -7,17 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from trevision.data.arrays import read_npz, read_npz_rows
 from trevision.data.cifar import CIFAR10_FILES, CIFAR100_FILES, load_cifar10, load_cifar100
 from trevision.data.clothing1m import CLOTHING1M_FILES, load_clothing1m
 from trevision.data.dataset import DataError, Dataset
 from trevision.data.digits import DIGITS_FOLDER, load_digits
 from trevision.data.download import Progress
+from trevision.data.image_folder import list_images, names_images, read_image_rows, read_images
 from trevision.data.locations import FileSet, candidate_folders, find
 from trevision.data.mnist import FASHION_MNIST_FILES, MNIST_FILES, load_fashion_mnist, load_mnist
-from trevision.data.rows import Rows
+from trevision.data.preprocessing import Preprocessing
+from trevision.data.reading import Reading, kind_of
+from trevision.data.rows import SourceRows
+from trevision.data.table_source import read_table, read_table_rows
 
 
 @dataclass(frozen=True)
@@ -47,34 +49,67 @@ SOURCES: dict[str, Source] = {
 }
 
 
-def load(source: str | Path, data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
-    """The data set named `source`, one of `SOURCES`, or the one in the .npz file at that path.
+def load(
+    source: str | Path,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    reading: Reading | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> Dataset:
+    """The data set named `source`, one of `SOURCES`, or the one in the file or folder at that path.
 
-    Files are looked for in `data_dir`, `$TREVISION_DATA` and the cache, then downloaded into the cache.
+    Files of named sets are looked for in `data_dir`, `$TREVISION_DATA` and the cache, then downloaded into
+    the cache. `reading` says how a file of the user's own is read; a `preprocessing` that was fitted before
+    is used for a table in place of a new one.
     """
-    name = str(source)
-    if name in SOURCES:
-        return SOURCES[name].read(data_dir, progress)
-    if name.lower().endswith(".npz"):
-        return read_npz(Path(source))
-    near = difflib.get_close_matches(name.lower(), SOURCES, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise DataError(f"source must be one of {', '.join(SOURCES)}, or an .npz file, got {name!r}{hint}")
+    name, reading = str(source), reading or Reading()
+    kind = "named" if name in SOURCES else kind_of(source)
+    if kind == "named" and name not in SOURCES:
+        near = difflib.get_close_matches(name.lower(), SOURCES, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise DataError(
+            f"source must be one of {', '.join(SOURCES)}, or a .csv, .parquet or .npz file or a folder of "
+            f"images, got {name!r}{hint}"
+        )
+    reading.check(kind, name)
+    if kind == "npz":
+        return read_npz(Path(source), reading.clean_source)
+    if kind == "folder" or (kind == "table" and names_images(source, reading)):
+        return read_images(list_images(source, reading), reading, progress)
+    if kind == "table":
+        return read_table(source, reading, progress, preprocessing)
+    return SOURCES[name].read(data_dir, progress)
 
 
 def load_rows(
-    source: str | Path, data_dir: Path | None = None, progress: Progress | None = None
-) -> tuple[Rows, np.ndarray | None]:
+    source: str | Path,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    reading: Reading | None = None,
+    preprocessing: Preprocessing | None = None,
+    shape: tuple[int, ...] = (),
+) -> SourceRows:
     """The rows of `source` to predict, with their labels where it has any.
 
-    Those are the test rows of a named data set, and what `read_npz_rows` finds in an .npz file.
+    Those are the test rows of a named data set, what `read_npz_rows` finds in an .npz file, all rows of a
+    table, for which the `preprocessing` of the training table is needed, and all images of a folder or a
+    table of paths, which are brought to `shape`.
     """
-    if str(source).lower().endswith(".npz"):
-        return read_npz_rows(source)
+    reading = reading or Reading()
+    kind = "named" if str(source) in SOURCES else kind_of(source)
+    if kind == "npz":
+        return SourceRows(*read_npz_rows(source))
+    if kind == "folder" or (kind == "table" and preprocessing is None and names_images(source, reading)):
+        return read_image_rows(list_images(source, reading, training=False), shape, progress)
+    if kind == "table":
+        if preprocessing is None:
+            raise DataError(f"{source} is a table, but the model was not trained on one")
+        return read_table_rows(source, reading, preprocessing, progress)
     dataset = load(source, data_dir, progress)
-    if dataset.test_x is None or dataset.test_y is None:
-        raise DataError(f"{source} has no test rows to predict")
-    return dataset.test_x, dataset.class_values[dataset.test_y.numpy()]
+    # Every named set has a test part.
+    assert dataset.test_x is not None
+    assert dataset.test_y is not None
+    return SourceRows(dataset.test_x, dataset.class_values[dataset.test_y.numpy()])
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,11 +19,38 @@ Rows = Tensor | ImageFiles
 FILES_AT_ONCE = 100
 
 
+@dataclass(frozen=True, eq=False)
+class SourceRows:
+    """Rows of a source to predict, each with its number there.
+
+    `labels` where the source has any, as text "" for a row without; `names` where it names its rows.
+    """
+
+    x: Rows
+    labels: np.ndarray | None = None
+    names: np.ndarray | None = None
+    row_numbers: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+
+
 def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
     """Some rows of `x`, of the same kind as `x`."""
     if isinstance(x, ImageFiles):
         return x.select(rows)
     return x[torch.as_tensor(rows).to(x.device)]
+
+
+def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
+    """The data set with these of its training rows, which stay under their numbers in the source."""
+    order = rows.numpy()
+    known = np.arange(len(dataset.train_y)) if dataset.row_numbers is None else dataset.row_numbers
+    return replace(
+        dataset,
+        train_x=select_rows(dataset.train_x, rows),
+        train_y=dataset.train_y[rows],
+        names=None if dataset.names is None else dataset.names[order],
+        row_numbers=known[order],
+    )
 
 
 def take_rows(dataset: Dataset, n: int, random_state: int | np.random.Generator) -> Dataset:
@@ -38,7 +65,7 @@ def take_rows(dataset: Dataset, n: int, random_state: int | np.random.Generator)
             "leave it out to use all of them"
         )
     rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:n])
-    return replace(dataset, train_x=select_rows(dataset.train_x, rows), train_y=dataset.train_y[rows])
+    return keep_rows(dataset, rows)
 
 
 def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.data import DataError, Dataset, cache_folder, drop_highest, split
+from trevision.data import DataError, Dataset, cache_folder, drop_highest, keep_rows, split
 from trevision.experiments.lock import locked
 from trevision.methods import Problem, schedule_for
 from trevision.methods.stages import fit_noisy_posterior
@@ -46,7 +46,7 @@ def remove_anchors(
         raise DataError(f"remove_anchors must be left out for {dataset.name}: its clean labels are not known")
     scores = clean_log_odds(dataset, train_size, accelerator)
     rows = torch.from_numpy(drop_highest(scores, dataset.train_y, share))
-    return replace(dataset, train_x=dataset.train_x[rows], train_y=dataset.train_y[rows])
+    return keep_rows(dataset, rows)
 
 
 def clean_log_odds(dataset: Dataset, train_size: int | None = None, accelerator: str = "cpu") -> np.ndarray:

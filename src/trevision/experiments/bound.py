@@ -133,7 +133,7 @@ def bound_of_run(
     if "source" not in saved.config:
         raise DataError(f"{folder} does not say what it was trained on: only runs of `trevision fit` do")
     source, settings = settings_of(saved.config)
-    data, _ = prepare(load(source, data_dir, progress), settings)
+    data, _ = prepare(load(source, data_dir, progress, settings.reading), settings)
     if tuple(data.train_x.shape[1:]) != saved.card.shape:
         raise DataError(
             f"{source} must have samples of shape {saved.card.shape}, as {folder} was trained on, "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trevision.data import DataError, load_rows
+from trevision.data import PREPROCESSING_FILE, DataError, Reading, load_preprocessing, load_rows
 from trevision.data.download import Progress
 from trevision.training import class_probs
 from trevision.training.checkpoint import write_atomically
@@ -17,10 +17,11 @@ from trevision.training.folder import load_model
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many rows were predicted, and how often rightly, where the source has labels to tell."""
+    """How many rows were predicted, how often rightly where the source has labels to tell, and notes."""
 
     rows: int
     accuracy: float | None
+    notes: tuple[str, ...] = ()
 
 
 def predict_to_csv(
@@ -30,9 +31,16 @@ def predict_to_csv(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Predicted:
-    """Write a row a sample: its number, the most probable clean label, and every class's probability."""
+    """Write a row a sample: its number, its name if it has one, the most probable clean label, and every
+    class's probability.
+    """
     saved = load_model(folder)
-    x, labels = load_rows(source, data_dir, progress)
+    preprocessing = None
+    if (folder / PREPROCESSING_FILE).exists():
+        preprocessing = load_preprocessing(folder / PREPROCESSING_FILE)
+    reading = Reading.from_json(saved.config.get("reading", {}))
+    found = load_rows(source, data_dir, progress, reading, preprocessing, saved.card.shape)
+    x, labels = found.x, found.labels
     if tuple(x.shape[1:]) != saved.card.shape:
         raise DataError(
             f"{source} must have samples of shape {saved.card.shape}, as {folder} was trained on, "
@@ -40,17 +48,22 @@ def predict_to_csv(
         )
     probs = class_probs(saved.model, x).numpy()
     predicted = saved.card.classes[probs.argmax(axis=1)]
+    identity = {"row": range(len(x)) if found.row_numbers is None else found.row_numbers.tolist()}
+    if found.names is not None:
+        identity["name"] = found.names.tolist()
 
     def write(path: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
-            rows.writerow(["row", "label", *(f"P({name})" for name in saved.card.classes)])
-            for number, (label, row) in enumerate(zip(predicted, probs, strict=True)):
-                rows.writerow([number, label, *(f"{p:.6g}" for p in row)])
+            rows.writerow([*identity, "label", *(f"P({name})" for name in saved.card.classes)])
+            for row in zip(*identity.values(), predicted, probs, strict=True):
+                rows.writerow([*row[:-1], *(f"{p:.6g}" for p in row[-1])])
 
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, write)
     accuracy = None
     if labels is not None:
-        accuracy = float(np.mean(predicted.astype(str) == labels.astype(str)))
-    return Predicted(len(x), accuracy)
+        texts = labels.astype(str)
+        known = texts != ""
+        accuracy = float(np.mean((predicted.astype(str) == texts)[known])) if known.any() else None
+    return Predicted(len(x), accuracy, found.notes)

@@ -16,10 +16,12 @@ from torch import nn
 
 from trevision import noise
 from trevision.data import (
+    PREPROCESSING_FILE,
     DataError,
     Dataset,
     ImageFiles,
     NoisyData,
+    Reading,
     Rows,
     Truth,
     check_share,
@@ -27,6 +29,7 @@ from trevision.data import (
     split,
     take_rows,
 )
+from trevision.data.image_files import PHOTOGRAPH
 from trevision.estimation import transition_error
 from trevision.experiments.anchors import remove_anchors
 from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
@@ -44,6 +47,8 @@ from trevision.training.checkpoint import write_atomically
 from trevision.training.folder import ModelCard, save_model, write_json
 
 VALIDATION_SHARE = 0.1
+STANDARDISED_FILES = 2000
+"""Images in files that tell the mean and the scale of all."""
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
 """What identifies a run whatever its default; any other setting may be added without renaming old runs."""
 
@@ -69,8 +74,10 @@ class Settings:
     weights: str | None = None
     """A .safetensors or .pth file of torchvision's weights that the network starts from."""
     trusted: bool = False
-    """Select by the clean validation labels that come with the data (clothing1m), not by noisy ones."""
+    """Select by the clean validation labels that come with the data (clothing1m), not by noisy ones.
+    Needless with clean_column and clean_source, whose rows are always used so."""
     options: Options = field(default_factory=Options)
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def run(
 
     if hardware.threads is not None:
         torch.set_num_threads(hardware.threads)
-    dataset = load(source, data_dir, download_progress)
+    dataset = load(source, data_dir, download_progress, settings.reading)
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
@@ -147,9 +154,11 @@ def run(
             options=settings.options,
         )
     )
-    result = summarise(learned, settings, truth)
+    result = summarise(learned, settings, truth, dataset.notes)
     if fabric.is_global_zero:
         card = ModelCard(network, shape, dataset.class_values)
+        if dataset.preprocessing is not None:
+            write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
         _write_outcome(folder, config, card, learned, result, keep_model)
         store.clear()
     fabric.barrier()
@@ -203,7 +212,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
         augmentation=dataset.augmentation,
     )
     data = replace(data, label_pairs=dataset.label_pairs)
-    if settings.trusted:
+    if settings.trusted or settings.reading.trusts_rows:
         if dataset.trusted_x is None:
             raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
         data = replace(data, trusted_x=dataset.trusted_x, trusted_y=dataset.trusted_y)
@@ -222,14 +231,22 @@ def starting_network(
 
 def standardise_for(x: Rows) -> Standardise:
     """The mean and scale of the training rows, or those of ImageNet for photographs in files."""
-    return Standardise.imagenet() if isinstance(x, ImageFiles) else Standardise.from_data(x)
+    if not isinstance(x, ImageFiles):
+        return Standardise.from_data(x)
+    if x.framing == PHOTOGRAPH:
+        return Standardise.imagenet()
+    rows = np.random.default_rng(0).permutation(len(x))[:STANDARDISED_FILES]
+    return Standardise.from_data(x[torch.from_numpy(rows)])
 
 
 def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
     """Source and settings as a run's config.json tells them."""
     given = {name: value for name, value in config.items() if name not in ("source", "model")}
     try:
-        return config["source"], Settings(**given | {"options": Options(**given["options"])})
+        reading = Reading.from_json(given.get("reading", {}))
+        return config["source"], Settings(
+            **given | {"options": Options(**given["options"]), "reading": reading}
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"config.json must be that of a run of this version, but {error}") from None
 
@@ -251,7 +268,9 @@ def read_noise(name: str, num_classes: int) -> np.ndarray:
         raise DataError(f"{path}: {error}") from None
 
 
-def summarise(learned: Learned, settings: Settings, truth: Truth) -> dict[str, Any]:
+def summarise(
+    learned: Learned, settings: Settings, truth: Truth, data_notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The contents of result.json."""
     selected = learned.selected
     result: dict[str, Any] = {
@@ -271,6 +290,7 @@ def summarise(learned: Learned, settings: Settings, truth: Truth) -> dict[str, A
         "stopped_because": learned.stopped_because,
         "transition_ran_away": learned.transition_ran_away,
         "warnings": learned.warnings,
+        "data_notes": list(data_notes),
         "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
         | {"python": platform.python_version()},
     }

@@ -21,7 +21,7 @@ def choose(shape: tuple[int, ...]) -> str:
     """A sensible network for samples of `shape`: `(channels, height, width)` for images.
 
     - one channel of at least 20 pixels each way: lenet
-    - three channels of 24 to 96 pixels each way: resnet18
+    - three channels of 24 to 96 pixels each way, or fewer than 32 one way: resnet18
     - three channels of more pixels: resnet50
     - anything else, such as tables and 8 x 8 images: mlp
     """
@@ -32,7 +32,7 @@ def choose(shape: tuple[int, ...]) -> str:
     if channels == 1 and min(sides) >= 20:
         return "lenet"
     if channels == 3 and min(sides) >= 24:
-        return "resnet18" if max(sides) <= 96 else "resnet50"
+        return "resnet18" if max(sides) <= 96 or min(sides) < _SMALLEST_SIDE["resnet50"] else "resnet50"
     return "mlp"
 
 

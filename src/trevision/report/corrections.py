@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from trevision.data import DataError, Progress
+from trevision.data import DataError, Progress, write_labels
 from trevision.experiments.run import settings_of
-from trevision.report.source_rows import positions, read_source, write_cleaned
+from trevision.report.source_rows import positions, read_source
 from trevision.training.folder import load_model
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
@@ -51,7 +51,7 @@ def apply_corrections(
             f"{settings.noise}: {source} has no such labels to correct"
         )
     decided = read_corrections(corrections)
-    dataset = read_source(source, settings, data_dir, progress)
+    dataset = read_source(folder, source, settings, data_dir, progress)
     places = positions(dataset, [one.row for one in decided])
     for one, place in zip(decided, places, strict=True):
         where = f"{corrections}, line {one.line}"
@@ -72,8 +72,7 @@ def apply_corrections(
                 "correct to a class that occurs in it"
             )
     changes = {one.row: one.corrected for one in decided if one.corrected != one.given}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_cleaned(source, settings, changes, out)
+    write_labels(source, settings.reading, changes, out)
     return Applied(len(decided), len(changes))
 
 

@@ -61,10 +61,12 @@ def write_report(
         listed = [one for one in run.suspects if one.likely][:MOST_SUSPECTS]
     else:
         listed = run.suspects[:suspects]
-    pictures = thumbnails(
-        read_source(run.source, run.settings, data_dir, progress), [one.row for one in listed[:MOST_PICTURES]]
-    )
-    fields = None if pictures else _fields(run, listed)
+    pictures, fields = None, None
+    if len(run.shape) == 3:
+        dataset = read_source(run.folder, run.source, run.settings, data_dir, progress)
+        pictures = thumbnails(dataset, [one.row for one in listed[:MOST_PICTURES]])
+    else:
+        fields = _fields(run, listed)
     text = render(run, listed, pictures, fields)
     out = out or folder / "report.html"
     out.parent.mkdir(parents=True, exist_ok=True)

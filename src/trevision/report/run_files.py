@@ -67,6 +67,8 @@ class RunRecord:
     settings: Settings
     result: dict[str, Any]
     history: list[dict[str, Any]]
+    shape: tuple[int, ...]
+    """Of a sample: (features,), or (channels, height, width) of a picture."""
     initial: np.ndarray
     revised: np.ndarray
     noise: FoundNoise
@@ -92,7 +94,16 @@ def read_run(folder: Path) -> RunRecord:
             f"{len(noise.classes)} that are not the same; run `trevision issues {folder}` again"
         )
     return RunRecord(
-        folder, source, settings, result, history, saved.initial_transition, saved.transition, noise, suspects
+        folder=folder,
+        source=source,
+        settings=settings,
+        result=result,
+        history=history,
+        shape=saved.card.shape,
+        initial=saved.initial_transition,
+        revised=saved.transition,
+        noise=noise,
+        suspects=suspects,
     )
 
 

@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from trevision import data
 from trevision.data import (
+    PREPROCESSING_FILE,
     DataError,
     Dataset,
     ImageFiles,
@@ -22,6 +22,8 @@ from trevision.data import (
     Rows,
     batches_of,
     load,
+    load_preprocessing,
+    row_fields,
     select_rows,
 )
 from trevision.experiments.run import Settings
@@ -52,37 +54,28 @@ class Fields:
     columns_in_source: int
 
 
-def read_source(source: str, settings: Settings, data_dir: Path | None, progress: Progress | None) -> Dataset:
-    """The run's source as the run read it, before noise or selection of rows."""
-    reading = getattr(settings, "reading", None)
-    return load(source, data_dir, progress, **({} if reading is None else {"reading": reading}))
-
-
-def write_cleaned(source: str, settings: Settings, changes: dict[int, str], out: Path) -> None:
-    """A copy of the run's source with some labels replaced, by row number."""
-    write = getattr(data, "write_labels", None)
-    if write is None:
-        raise DataError(f"{source} is of a kind whose labels cannot be written")
-    write(source, getattr(settings, "reading", None), changes, out)
+def read_source(
+    folder: Path, source: str, settings: Settings, data_dir: Path | None, progress: Progress | None
+) -> Dataset:
+    """The source of the run in `folder` as the run read it, before noise or selection of rows."""
+    fitted = folder / PREPROCESSING_FILE
+    preprocessing = load_preprocessing(fitted) if fitted.is_file() else None
+    return load(source, data_dir, progress, settings.reading, preprocessing)
 
 
 def positions(dataset: Dataset, rows: Sequence[int]) -> np.ndarray:
     """Where the rows with these numbers in the source lie in the data set; -1 for those it has not."""
     wanted = np.asarray(rows, dtype=np.int64)
-    numbers = getattr(dataset, "row_numbers", None)
-    if numbers is None:
-        numbers = np.arange(len(dataset.train_y))
+    numbers = np.arange(len(dataset.train_y)) if dataset.row_numbers is None else dataset.row_numbers
     order = np.argsort(numbers, kind="stable")
     places = np.searchsorted(numbers, wanted, sorter=order)
     found = order[np.minimum(places, len(numbers) - 1)]
     return np.where(numbers[found] == wanted, found, -1)
 
 
-def thumbnails(dataset: Dataset, rows: Sequence[int]) -> Pictures | None:
-    """A small picture for each of these rows, or None where the data are no pictures."""
+def thumbnails(dataset: Dataset, rows: Sequence[int]) -> Pictures:
+    """A small picture for each of these rows of a data set of images."""
     shape = tuple(dataset.train_x.shape[1:])
-    if len(shape) != 3 or not rows:
-        return None
     places = positions(dataset, rows)
     if (places < 0).any():
         row = rows[int(np.flatnonzero(places < 0)[0])]
@@ -102,6 +95,8 @@ def _range(x: Rows) -> tuple[float, float]:
     """The numbers that become black and white: digits of sixteen greys would be all but black otherwise."""
     if isinstance(x, ImageFiles):
         return 0.0, 255.0
+    if not len(x):
+        return 0.0, 1.0
     low = 0.0 if x.dtype == torch.uint8 else float(x.min())
     return low, max(float(x.max()), low + 1e-12)
 
@@ -125,10 +120,7 @@ def field_texts(
     source: str, settings: Settings, rows: Sequence[int], most_columns: int, most_letters: int
 ) -> Fields | None:
     """The first columns of these rows as short texts, or None where the source is no table."""
-    row_fields = getattr(data, "row_fields", None)
-    if not rows or row_fields is None:
-        return None
-    found = row_fields(source, getattr(settings, "reading", None), list(rows))
+    found = row_fields(source, settings.reading, rows)
     columns = list(dict.fromkeys(name for row in found for name in row))
     if not columns:
         return None

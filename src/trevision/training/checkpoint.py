@@ -7,14 +7,15 @@ over it; the stage under way is kept after every epoch. Files are replaced atomi
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+
+from trevision.data.atomic import write_atomically
+
+__all__ = ["FolderStore", "MemoryStore", "Store", "write_atomically"]
 
 
 class Store(Protocol):
@@ -59,19 +60,3 @@ class FolderStore:
     def clear(self) -> None:
         """Forget everything: the run is finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Call `write` on a temporary file beside `path`, then move it there in one step."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        # mkstemp makes private files; the result gets the permissions an ordinary file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,0 +1,345 @@
+"""A .csv or .parquet file as a data set: read twice in blocks, kept once as float32.
+
+The first reading finds the labels and draws a sample, from which the columns are recognised and the
+preprocessing is fitted; the second transforms every block into its place of one array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from trevision.data.columns import DATE_PARTS, Column, numbers, plain, recognise, words
+from trevision.data.dataset import DataError, Dataset
+from trevision.data.download import Progress
+from trevision.data.labels import LabelColumn, counted, label_column, sort_rows, trusted_codes, truths
+from trevision.data.preprocessing import Preprocessing, fit_preprocessing, prepared
+from trevision.data.reading import Reading, find_column, find_label_column, listed
+from trevision.data.rows import SourceRows
+from trevision.data.tables import Table, open_table
+
+SAMPLE_ROWS = 50_000
+"""Rows that columns are recognised by and the preprocessing is fitted to; of longer tables a random part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """The columns with a part of their own, by their places; all others are features."""
+
+    label: int | None
+    name: int | None = None
+    clean: int | None = None
+    path: int | None = None
+
+    @property
+    def places(self) -> list[int]:
+        places = (self.label, self.name, self.clean, self.path)
+        return [place for place in places if place is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What the first reading finds: the columns with a role, whole, and a sample of the rows."""
+
+    rows: int
+    labels: list[pa.Array]
+    names: np.ndarray | None
+    clean: np.ndarray | None
+    paths: np.ndarray | None
+    sample: pa.Table
+    counting: frozenset[str]
+    """Columns that only count the rows."""
+
+
+def read_table(
+    path: Path | str,
+    reading: Reading,
+    progress: Progress | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> Dataset:
+    """The table as a data set; with a `preprocessing`, its columns are read as that was fitted to do."""
+    table = open_table(path)
+    roles = training_roles(table, reading)
+    first, second = halves(progress)
+    found = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
+    labels, notes = label_column(found.labels)
+    chosen = sort_rows(labels, found.clean, str(table.path))
+    notes = (*table.notes, *notes, *chosen.notes)
+    if preprocessing is None:
+        columns, more = recognise_columns(table, found, roles, reading)
+        sample = {column.name: plain(found.sample.column(column.name)) for column in columns}
+        preprocessing = fit_preprocessing(columns, sample, found.rows)
+        notes += more
+    place = np.full(found.rows, -1)
+    place[chosen.rows] = np.arange(len(chosen.rows))
+    place[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
+    x, misfits = transformed(table, preprocessing, place, second)
+    trusted_x, trusted_y = x[len(chosen.rows) :], torch.from_numpy(chosen.trusted_codes)
+    if reading.clean_source is not None:
+        more_x, more_y, more = _clean_rows(reading, preprocessing, chosen.classes)
+        trusted_x, trusted_y = torch.cat([trusted_x, more_x]), torch.cat([trusted_y, more_y])
+        notes += more
+    return Dataset(
+        name=table.path.stem,
+        train_x=x[: len(chosen.rows)],
+        train_y=torch.from_numpy(chosen.codes),
+        test_x=None,
+        test_y=None,
+        class_names=tuple(str(value) for value in chosen.classes),
+        classes=chosen.classes,
+        trusted_x=trusted_x if len(trusted_y) else None,
+        trusted_y=trusted_y if len(trusted_y) else None,
+        names=None if found.names is None else found.names[chosen.rows],
+        row_numbers=chosen.rows,
+        notes=notes + misfits,
+        preprocessing=preprocessing,
+    )
+
+
+def read_table_rows(
+    path: Path | str, reading: Reading, preprocessing: Preprocessing, progress: Progress | None = None
+) -> SourceRows:
+    """Every row of a table, with its label and its name where the table has those columns."""
+    table = open_table(path)
+    roles = prediction_roles(table, reading)
+    _check_columns(table, preprocessing)
+    first, second = halves(progress)
+    found = survey(table, roles, first, sample_rows=0)
+    x, misfits = transformed(table, preprocessing, np.arange(found.rows), second)
+    labels = None
+    if roles.label is not None:
+        labels = label_texts(label_column(found.labels)[0])
+    return SourceRows(x, labels, found.names, np.arange(found.rows), (*table.notes, *misfits))
+
+
+def label_texts(labels: LabelColumn) -> np.ndarray | None:
+    """The label of each row as text, "" for none; None if no row has one."""
+    if not len(labels.names):
+        return None
+    return np.array([*labels.names, ""], dtype=object)[labels.codes]
+
+
+def _clean_rows(
+    reading: Reading, preprocessing: Preprocessing, classes: np.ndarray
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """The rows of the second source, whose labels are right."""
+    assert reading.clean_source is not None
+    table = open_table(reading.clean_source)
+    label = find_label_column(table.path, table.header, reading)
+    found = survey(table, Roles(label), None, sample_rows=0)
+    rows, codes, note = trusted_codes(label_column(found.labels)[0], classes, str(table.path))
+    _check_columns(table, preprocessing)
+    place = np.full(found.rows, -1)
+    place[rows] = np.arange(len(rows))
+    x, _ = transformed(table, preprocessing, place, None)
+    return x, torch.from_numpy(codes), (note,) if note else ()
+
+
+def training_roles(table: Table, reading: Reading) -> Roles:
+    """The places of the columns that the reading gives a role; every named column has to be there."""
+    for name in (*reading.text_column, *reading.ignore_column):
+        find_column(table.path, table.header, name, "text_column or ignore_column")
+    name, clean = (
+        None if column is None else find_column(table.path, table.header, column, role)
+        for column, role in ((reading.name_column, "name_column"), (reading.clean_column, "clean_column"))
+    )
+    return Roles(find_label_column(table.path, table.header, reading), name, clean)
+
+
+def prediction_roles(table: Table, reading: Reading) -> Roles:
+    """The same for a table of new rows, which need have neither labels nor names."""
+    return Roles(_label_if_any(table, reading), _place_if_any(table, reading.name_column))
+
+
+def _check_columns(table: Table, preprocessing: Preprocessing) -> None:
+    lacking = [c.name for c in preprocessing.columns if c.name not in table.columns]
+    if lacking:
+        raise DataError(
+            f"{table.path}: lacks {counted(len(lacking), 'column')} of the training table: {listed(lacking)}"
+        )
+
+
+def _label_if_any(table: Table, reading: Reading) -> int | None:
+    if reading.label_column is not None:
+        return _place_if_any(table, reading.label_column)
+    try:
+        return find_label_column(table.path, table.header, reading)
+    except DataError:
+        return None
+
+
+def _place_if_any(table: Table, name: str | None) -> int | None:
+    return table.header.index(name) if name in table.header else None
+
+
+def halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
+    """One progress over two readings of the same length."""
+    if progress is None:
+        return None, None
+    known = progress
+    return (
+        lambda done, total: known(done, None if total is None else 2 * total),
+        lambda done, total: known(done + (total or 0), None if total is None else 2 * total),
+    )
+
+
+def survey(table: Table, roles: Roles, progress: Progress | None, sample_rows: int) -> Survey:
+    """Read the whole table once for its columns with a role and a sample of at most `sample_rows` rows.
+
+    The sample is drawn with a fixed seed, in one pass: every row gets a random number, and the rows with the
+    smallest numbers stay.
+    """
+    rng = np.random.default_rng(0)
+    labels: list[pa.Array] = []
+    names: list[np.ndarray] = []
+    clean: list[pa.Array] = []
+    paths: list[np.ndarray] = []
+    kept: list[pa.RecordBatch] = []
+    keys = np.empty(0)
+    counting = dict.fromkeys(table.columns) if sample_rows else {}
+    rows = 0
+    for block in table.blocks(progress):
+        if roles.label is not None:
+            labels.append(block.column(roles.label))
+        if roles.name is not None:
+            names.append(_names(block.column(roles.name), rows))
+        if roles.clean is not None:
+            clean.append(block.column(roles.clean))
+        if roles.path is not None:
+            paths.append(words(block.column(roles.path)))
+        if sample_rows:
+            counting = _still_counting(counting, block)
+            keys, kept = _sampled(keys, kept, block, rng.random(block.num_rows), sample_rows)
+        rows += block.num_rows
+    return Survey(
+        rows,
+        labels,
+        np.concatenate(names) if names else None,
+        truths(clean, f"{table.path}: clean_column") if clean else None,
+        np.concatenate(paths) if paths else None,
+        pa.Table.from_batches(kept) if kept else pa.table({}),
+        frozenset(counting),
+    )
+
+
+def _sampled(
+    keys: np.ndarray, kept: list[pa.RecordBatch], block: pa.RecordBatch, new_keys: np.ndarray, most: int
+) -> tuple[np.ndarray, list[pa.RecordBatch]]:
+    keys = np.concatenate([keys, new_keys])
+    kept = [*kept, block]
+    if len(keys) <= most:
+        return keys, kept
+    stays = np.zeros(len(keys), dtype=bool)
+    stays[np.argpartition(keys, most)[:most]] = True
+    ends = np.cumsum([one.num_rows for one in kept])[:-1]
+    # take copies, so that the rows that go free their memory; a filter would do the same.
+    kept = [one.take(np.flatnonzero(s)) for one, s in zip(kept, np.split(stays, ends), strict=True)]
+    return keys[stays], kept
+
+
+def _still_counting(last: dict[str, float | None], block: pa.RecordBatch) -> dict[str, float | None]:
+    """Of the columns that went up by one from row to row, those that still do, with their last value."""
+    going: dict[str, float | None] = {}
+    for name, before in last.items():
+        column = plain(block.column(name))
+        if len(column) == 0:
+            going[name] = before
+            continue
+        if column.null_count or not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
+            continue
+        # The first two values rule out nearly every column, without reading the others.
+        if len(column) > 1 and np.diff(numbers(column[:2]))[0] != 1:
+            continue
+        values = numbers(column)
+        steps = np.diff(values, prepend=values[0] - 1 if before is None else before)
+        if (steps == 1).all():
+            going[name] = float(values[-1])
+    return going
+
+
+def _names(column: pa.Array, start: int) -> np.ndarray:
+    """Names of rows; a row without one goes by its number."""
+    names = words(column)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    names[missing] = [str(start + row) for row in np.flatnonzero(missing)]
+    return names
+
+
+def recognise_columns(
+    table: Table, found: Survey, roles: Roles, reading: Reading
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns to learn from, by the sample, and notes on those that are not used."""
+    columns, notes = [], []
+    for place, name in enumerate(table.columns):
+        if place in roles.places or table.header[place] in reading.ignore_column:
+            continue
+        if table.header[place] in reading.text_column:
+            columns.append(Column(name, "text"))
+            continue
+        column = recognise(name, found.sample.column(name))
+        if name in found.counting and found.rows > 2:
+            column = Column(name, "ignored", reason="only counts the rows")
+        if column.kind == "ignored":
+            notes.append(f"Column {name!r} is not used: it {column.reason}.")
+        else:
+            columns.append(column)
+        if column.date_format == "%m/%d/%Y":
+            notes.append(f"Dates in column {name!r} are read as month/day/year.")
+    if not columns:
+        raise DataError(f"{table.path}: has no column to learn from besides the labels; {' '.join(notes)}")
+    if found.rows > len(found.sample):
+        notes.append(
+            f"Columns were recognised and scaled by {len(found.sample)} of the {found.rows} rows, "
+            "drawn at random."
+        )
+    return tuple(columns), tuple(notes)
+
+
+def transformed(
+    table: Table, preprocessing: Preprocessing, place: np.ndarray, progress: Progress | None
+) -> tuple[Tensor, tuple[str, ...]]:
+    """The rows whose `place` is not negative, each at its place of one array, and notes."""
+    x = np.empty((int((place >= 0).sum()), preprocessing.width), dtype=np.float32)
+    misfits: dict[str, tuple[int, int]] = {}
+    start = 0
+    for block in table.blocks(progress):
+        here = place[start : start + block.num_rows]
+        used = here >= 0
+        if used.any():
+            block = block.filter(pa.array(used)) if not used.all() else block
+            values = {column.name: plain(block.column(column.name)) for column in preprocessing.columns}
+            ready = prepared(preprocessing.columns, values)
+            _count_misfits(preprocessing.columns, values, ready, start + np.flatnonzero(used), misfits)
+            x[here[used]] = preprocessing.transform(ready)
+        start += len(here)
+    notes = tuple(
+        f"Column {name!r}: {counted(number, 'value')} taken as missing, being no number, date or truth "
+        f"(the first in row {row})."
+        for name, (number, row) in misfits.items()
+    )
+    return torch.from_numpy(x), notes
+
+
+def _count_misfits(
+    columns: tuple[Column, ...],
+    values: dict[str, pa.Array],
+    ready: pd.DataFrame,
+    rows: np.ndarray,
+    found: dict[str, tuple[int, int]],
+) -> None:
+    """Add up the values that are there but are not what their column is."""
+    for column in columns:
+        if column.kind not in ("number", "boolean", "date"):
+            continue
+        name = f"{column.name} ({DATE_PARTS[0]})" if column.kind == "date" else column.name
+        lost = np.isnan(ready[name].to_numpy())
+        lost &= ~values[column.name].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        if lost.any():
+            number, row = found.get(column.name, (0, int(rows[np.flatnonzero(lost)[0]])))
+            found[column.name] = number + int(lost.sum()), row

@@ -196,8 +196,8 @@ def report(
         suspects: List this many of the most suspicious labels; those that are probably wrong if not given.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
-    with download_bar(errors) as downloads:
-        done = write_report(run_folder, out, suspects, data_dir, downloads)
+    with data_bar(errors, "the run's source") as reading:
+        done = write_report(run_folder, out, suspects, data_dir, reading)
     console.print(
         f"{done.listed} of {done.doubtful} doubtful labels are listed in {done.path}", soft_wrap=True
     )
@@ -224,8 +224,8 @@ def apply(
         out: The cleaned file to write, for `trevision fit`; of the source's kind.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
-    with download_bar(errors) as downloads:
-        done = apply_corrections(run_folder, corrections, out, data_dir, downloads)
+    with data_bar(errors, "the run's source") as reading:
+        done = apply_corrections(run_folder, corrections, out, data_dir, reading)
     console.print(
         f"{done.changed} labels changed ({done.decided} reviewed), written to {out}", soft_wrap=True
     )

@@ -6,11 +6,13 @@ import base64
 import hashlib
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trevision.data import Progress
@@ -27,8 +29,8 @@ MOST_PAIRS = 200
 """More lines than this nobody reads; the page says how many there are."""
 MOST_COLUMNS = 12
 MOST_LETTERS = 200
-FIELDS_BUDGET = 1_500_000
-"""Bytes for the rows' fields, so that the page besides its thumbnails stays under 3 MB."""
+NAMES_BUDGET, FIELDS_BUDGET = 800_000, 700_000
+"""Bytes for the rows' names and fields, so that the page besides its thumbnails stays under 3 MB."""
 
 SCRIPTS = ("theme.js", "matrix.js", "csv.js", "review.js")
 
@@ -51,14 +53,15 @@ def write_report(
 ) -> Written:
     """Write the page of the run in `folder` to `out`, RUN/report.html if not given.
 
-    Lists the labels that are estimated to be wrong, at most 10,000 of them, or else the `suspects` most
-    suspicious ones.
+    Lists the labels that are estimated to be wrong, at most 10,000 of them and fewer if their names are very
+    long, or else exactly the `suspects` most suspicious ones.
     """
     if suspects is not None and suspects < 0:
         raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {suspects}")
     run = read_run(folder)
     if suspects is None:
-        listed = [one for one in run.suspects if one.likely][:MOST_SUSPECTS]
+        likely = [one for one in run.suspects if one.likely][:MOST_SUSPECTS]
+        listed = likely[: _number_within([one.name for one in likely], NAMES_BUDGET)]
     else:
         listed = run.suspects[:suspects]
     pictures, fields = None, None
@@ -79,13 +82,14 @@ def _fields(run: RunRecord, listed: list[Suspect]) -> Fields | None:
     fields = field_texts(run.source, run.settings, [one.row for one in listed], MOST_COLUMNS, MOST_LETTERS)
     if fields is None:
         return None
-    spent, kept = 0, []
-    for row in fields.rows:
-        spent += len(json.dumps(row))
-        if spent > FIELDS_BUDGET:
-            break
-        kept.append(row)
+    kept = fields.rows[: _number_within(fields.rows, FIELDS_BUDGET)]
     return Fields(fields.columns, kept, fields.columns_in_source)
+
+
+def _number_within(values: Sequence[Any], budget: int) -> int:
+    """How many of the first `values` take no more bytes than `budget` in the page."""
+    sizes = np.cumsum([len(json.dumps(value)) for value in values])
+    return int((sizes <= budget).sum())
 
 
 def render(run: RunRecord, listed: list[Suspect], pictures: Pictures | None, fields: Fields | None) -> str:

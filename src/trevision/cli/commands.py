@@ -21,6 +21,7 @@ from trevision.experiments.bound import bound_of_run
 from trevision.experiments.demo import METHODS as DEMO_METHODS
 from trevision.experiments.demo import NOISE, SEEDS, SOURCE, demonstrate
 from trevision.experiments.predict import predict_to_csv
+from trevision.report import apply_corrections, write_report
 
 # `rich` would read square brackets in paths and class names as markup.
 console = Console(markup=False, highlight=False)
@@ -173,6 +174,64 @@ def predict(
         console.print(f"accuracy on the labels of {source}: {accuracy(done.accuracy)}")
 
 
+def report(
+    run_folder: RunFolder,
+    /,
+    out: Path | None = None,
+    suspects: int | None = None,
+    data_dir: Path | None = None,
+) -> None:
+    """Write one HTML page about a run: what was learnt, how labels go wrong, the suspect labels to review.
+
+    The page is one file that opens from disk and needs no network. Its review ends in a CSV file of
+    corrections for `trevision apply`. Needs what `trevision issues RUN` writes.
+
+    For example:
+
+    $ trevision report runs/mine
+    $ trevision report runs/mine --out page.html --suspects 500
+
+    Args:
+        run_folder: The folder that `trevision fit` wrote.
+        out: The page to write; RUN/report.html if not given.
+        suspects: List this many of the most suspicious labels; those that are probably wrong if not given.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    with data_bar(errors, "the run's source") as reading:
+        done = write_report(run_folder, out, suspects, data_dir, reading)
+    console.print(
+        f"{done.listed} of {done.doubtful} doubtful labels are listed in {done.path}", soft_wrap=True
+    )
+
+
+def apply(
+    run_folder: RunFolder,
+    corrections: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CORRECTIONS")],
+    /,
+    out: Path,
+    data_dir: Path | None = None,
+) -> None:
+    """Write the run's labels again, with the corrections that were downloaded from its report.
+
+    Every line of CORRECTIONS is checked against the source; if one does not fit, nothing is written.
+
+    For example:
+
+    $ trevision apply runs/mine corrections-mine.csv --out cleaned.csv
+
+    Args:
+        run_folder: The folder that `trevision fit` wrote.
+        corrections: The CSV file with columns row, name, given, corrected and decision.
+        out: The cleaned file to write, for `trevision fit`; of the source's kind.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    with data_bar(errors, "the run's source") as reading:
+        done = apply_corrections(run_folder, corrections, out, data_dir, reading)
+    console.print(
+        f"{done.changed} labels changed ({done.decided} reviewed), written to {out}", soft_wrap=True
+    )
+
+
 def bound(run_folder: RunFolder, /, delta: float = 0.05, data_dir: Path | None = None) -> None:
     """Print the bound of Theorem 1 for the model of a run, term by term, beside the gap that it bounds.
 
@@ -258,6 +317,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
     "predict": predict,
     "estimate": estimate,
+    "report": report,
+    "apply": apply,
     "bound": bound,
     "data": data,
     "reproduce": reproduce,

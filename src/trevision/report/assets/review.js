@@ -1,0 +1,364 @@
+"use strict";
+// The review: a filtered, sorted list shown a page at a time, decisions by key or button, progress kept.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { classes, suspects, pictures, fields } = data;
+  const total = suspects.row.length;
+  if (!total) return;
+  // Rows in the document at once, however many there are to review.
+  const PAGE = 50;
+  // Fields of a row that are shown before a person asks for the others.
+  const FIRST_FIELDS = 5;
+  const byId = (id) => document.getElementById(id);
+  const rows = byId("rows");
+  const nameOf = (one) => suspects.name[one] ?? String(suspects.row[one]);
+  const titleOf = (one) => (suspects.name[one] === null ? `Row ${suspects.row[one]}` : suspects.name[one]);
+
+  // A decision is [kind, class]: accept, keep and change have a class, skip has none.
+  const decisions = new Map();
+  const past = [];
+  let view = [];
+  let page = 0;
+  let cursor = 0;
+
+  // ---- progress kept in the browser
+  const keep = (store) => {
+    try {
+      store();
+      byId("not-kept").hidden = true;
+      return true;
+    } catch {
+      byId("not-kept").hidden = false;
+      return false;
+    }
+  };
+  let kept = keep(() => {
+    const isClass = (code) => Number.isInteger(code) && code >= 0 && code < classes.length;
+    for (const [one, kind, code] of JSON.parse(localStorage.getItem(data.key) ?? "[]")) {
+      const known = kind === "skip" || (["accept", "keep", "change"].includes(kind) && isClass(code));
+      if (one in suspects.row && known) decisions.set(one, [kind, code]);
+    }
+  });
+  const save = () => {
+    const told = JSON.stringify([...decisions].map(([one, decision]) => [one, ...decision]));
+    kept = keep(() => localStorage.setItem(data.key, told));
+  };
+  window.addEventListener("beforeunload", (event) => {
+    if (!kept && decisions.size) event.preventDefault();
+  });
+
+  // ---- small builders; text goes in as text, never as markup
+  const make = (tag, className, ...children) => {
+    const element = document.createElement(tag);
+    if (className) element.className = className;
+    element.append(...children);
+    return element;
+  };
+  const cell = (className, label, ...children) => {
+    const made = make("td", className, ...children);
+    made.setAttribute("role", "cell");
+    made.dataset.label = label;
+    return made;
+  };
+  const action = (kind, hint, ...children) => {
+    const button = make("button", "action", ...children);
+    button.type = "button";
+    button.dataset.action = kind;
+    button.title = hint;
+    return button;
+  };
+
+  const fieldList = (one) => {
+    if (!fields || one >= fields.rows.length) return [];
+    const list = make("dl", "fields");
+    fields.columns.forEach((column, place) => {
+      const pair = make("div", "", make("dt", "", column), make("dd", "", fields.rows[one][place]));
+      pair.hidden = place >= FIRST_FIELDS;
+      list.append(pair);
+    });
+    if (fields.columns.length <= FIRST_FIELDS) return [list];
+    return [list, action("fields", "Show every field", `${fields.columns.length - FIRST_FIELDS} more fields`)];
+  };
+
+  const picture = (one) => {
+    if (!pictures || one >= pictures.encoded.length) return [];
+    const image = make("img", pictures.pixels <= 32 ? "pixels" : "");
+    image.alt = "";
+    image.src = `data:${pictures.mime};base64,${pictures.encoded[one]}`;
+    return [image];
+  };
+
+  const outcome = (one) => {
+    const [kind, code] = decisions.get(one) ?? [null];
+    if (kind === null) return "";
+    if (kind === "skip") return "Skipped";
+    return kind === "keep" ? `Kept ${classes[code]}` : `Changed to ${classes[code]}`;
+  };
+
+  const buildRow = (one) => {
+    const given = classes[suspects.given[one]];
+    const suggested = classes[suspects.suggested[one]];
+    const share = suspects.pSuggested[one];
+    const meter = make("meter", "");
+    meter.value = share;
+    meter.setAttribute("aria-hidden", "true");
+    const about = make("div", "about", make("span", "name", titleOf(one)), ...fieldList(one));
+    if (suspects.name[one] !== null) about.querySelector(".name").title = titleOf(one);
+    const row = make("tr", "suspect",
+      cell("what", "", make("div", "shown", ...picture(one), about)),
+      cell("given", "Given", make("span", "label", given)),
+      cell("suggested", "Suggested", make("span", "label", suggested)),
+      cell("probability", "Probability", make("span", "value", share > 0.995 ? ">99%" : `${(100 * share).toFixed(0)}%`), meter),
+      cell("decision", "",
+        make("div", "actions",
+          action("accept", "Key A", "Use ", make("b", "", suggested)),
+          action("keep", "Key K", "Keep ", make("b", "", given)),
+          action("skip", "Key S", "Skip"),
+          action("change", "Key C", "Other…")),
+        make("p", "outcome")));
+    row.setAttribute("role", "row");
+    row.dataset.one = one;
+    row.tabIndex = -1;
+    return row;
+  };
+
+  const rowOf = (one) => rows.querySelector(`tr[data-one="${one}"]`);
+
+  const refreshRow = (row) => {
+    const decision = decisions.get(Number(row.dataset.one));
+    row.dataset.state = decision?.[0] ?? "open";
+    row.querySelector(".outcome").textContent = outcome(Number(row.dataset.one));
+    for (const button of row.querySelectorAll(".actions button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.action === decision?.[0]));
+    }
+  };
+
+  // ---- what is shown
+  const decidedCount = () => [...decisions.values()].filter(([kind]) => kind !== "skip").length;
+
+  const refreshProgress = () => {
+    const decided = decidedCount();
+    byId("progress-text").textContent =
+      `${decided.toLocaleString("en")} of ${total.toLocaleString("en")} decided`
+      + (decisions.size > decided ? `, ${(decisions.size - decided).toLocaleString("en")} skipped` : "");
+    byId("progress-bar").value = decided;
+    byId("download").disabled = decided === 0;
+    byId("undo").disabled = past.length === 0;
+  };
+
+  const markCursor = () => {
+    for (const row of rows.rows) {
+      const current = Number(row.dataset.one) === view[cursor];
+      row.tabIndex = current ? 0 : -1;
+      if (current) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+  };
+
+  const showPage = () => {
+    const pages = Math.max(1, Math.ceil(view.length / PAGE));
+    page = Math.min(Math.max(page, 0), pages - 1);
+    rows.replaceChildren(...view.slice(page * PAGE, (page + 1) * PAGE).map(buildRow));
+    for (const row of rows.rows) refreshRow(row);
+    markCursor();
+    byId("nothing").hidden = view.length > 0;
+    const [from, to] = [Math.min(page * PAGE + 1, view.length), Math.min((page + 1) * PAGE, view.length)];
+    byId("page-text").textContent =
+      `${from.toLocaleString("en")} to ${to.toLocaleString("en")} of ${view.length.toLocaleString("en")}`;
+    byId("previous").disabled = page === 0;
+    byId("next").disabled = page === pages - 1;
+  };
+
+  const moveTo = (place, focus = true) => {
+    if (!view.length) return;
+    cursor = Math.min(Math.max(place, 0), view.length - 1);
+    const wanted = Math.floor(cursor / PAGE);
+    if (wanted !== page) {
+      page = wanted;
+      showPage();
+    } else {
+      markCursor();
+    }
+    if (focus) rowOf(view[cursor]).focus();
+  };
+
+  // ---- filter and sort
+  const states = {
+    all: () => true,
+    open: (one) => !decisions.has(one),
+    skipped: (one) => decisions.get(one)?.[0] === "skip",
+    decided: (one) => decisions.has(one) && decisions.get(one)[0] !== "skip",
+  };
+  const inWords = new Intl.Collator("en", { numeric: true });
+  const classOrder = (column) => (a, b) => suspects[column][a] - suspects[column][b];
+  const orders = {
+    rank: () => 0,
+    unsure: (a, b) => b - a,
+    row: (a, b) => suspects.row[a] - suspects.row[b],
+    name: (a, b) => inWords.compare(nameOf(a), nameOf(b)),
+    given: classOrder("given"),
+    suggested: classOrder("suggested"),
+  };
+  const announce = (text) => { byId("announce").textContent = text; };
+
+  const select = () => {
+    const [given, suggested] = [byId("filter-given").value, byId("filter-suggested").value];
+    const inState = states[byId("filter-state").value];
+    view = [...Array(total).keys()].filter((one) =>
+      (given === "" || suspects.given[one] === Number(given))
+      && (suggested === "" || suspects.suggested[one] === Number(suggested))
+      && inState(one));
+    // Sorting is stable: within equal ones the most suspicious stay first.
+    view.sort(orders[byId("sort").value]);
+    byId("clear-filters").hidden = given === "" && suggested === "" && byId("filter-state").value === "all";
+    page = 0;
+    cursor = 0;
+    showPage();
+    announce(`${view.length.toLocaleString("en")} suspect labels shown.`);
+  };
+
+  const fillFilter = (id, column) => {
+    const counts = new Map();
+    for (const code of suspects[column]) counts.set(code, (counts.get(code) ?? 0) + 1);
+    const options = [...counts].sort((a, b) => a[0] - b[0]).map(([code, n]) => new Option(`${classes[code]} (${n})`, code));
+    byId(id).replaceChildren(new Option("any", ""), ...options);
+  };
+
+  const setFilters = (given, suggested) => {
+    byId("filter-given").value = given;
+    byId("filter-suggested").value = suggested;
+    byId("filter-state").value = "all";
+    select();
+  };
+
+  // ---- decisions
+  const record = (one, decision) => {
+    if (decision) decisions.set(one, decision);
+    else decisions.delete(one);
+    save();
+    const row = rowOf(one);
+    if (row) refreshRow(row);
+    refreshProgress();
+  };
+
+  const decide = (one, kind, code) => {
+    past.push([one, decisions.get(one)]);
+    record(one, kind === "skip" ? ["skip"] : [kind, code]);
+    announce(`${titleOf(one)}: ${outcome(one)}. ${byId("progress-text").textContent}.`);
+    moveTo(view.indexOf(one) + 1);
+  };
+
+  const undo = () => {
+    const last = past.pop();
+    if (!last) return;
+    const [one, before] = last;
+    record(one, before);
+    announce(`${titleOf(one)}: undone. ${byId("progress-text").textContent}.`);
+    const place = view.indexOf(one);
+    if (place >= 0) moveTo(place);
+  };
+
+  const chooser = byId("choose");
+  const openChooser = (one) => {
+    byId("choose-about").textContent = `${titleOf(one)}, labelled ${classes[suspects.given[one]]}`;
+    byId("choose-class").value = String(decisions.get(one)?.[1] ?? suspects.suggested[one]);
+    chooser.dataset.one = one;
+    chooser.returnValue = "cancel";
+    chooser.showModal();
+    byId("choose-class").focus();
+  };
+  chooser.addEventListener("close", () => {
+    const one = Number(chooser.dataset.one);
+    const code = Number(byId("choose-class").value);
+    if (chooser.returnValue === "choose" && byId("choose-class").value !== "") settle(one, code);
+    else rowOf(one)?.focus();
+  });
+  byId("choose-class").addEventListener("dblclick", () => chooser.close("choose"));
+  byId("choose-class").addEventListener("keydown", (event) => {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      chooser.close("choose");
+    }
+  });
+
+  // Whatever way a class was arrived at, its kind says what it means.
+  const settle = (one, code) => {
+    if (code === suspects.given[one]) decide(one, "keep", code);
+    else decide(one, code === suspects.suggested[one] ? "accept" : "change", code);
+  };
+
+  const act = (one, name) => {
+    if (name === "accept") settle(one, suspects.suggested[one]);
+    else if (name === "keep") settle(one, suspects.given[one]);
+    else if (name === "skip") decide(one, "skip");
+    else if (name === "change") openChooser(one);
+  };
+
+  rows.addEventListener("click", (event) => {
+    const row = event.target.closest("tr");
+    const button = event.target.closest("button");
+    const one = Number(row?.dataset.one);
+    if (!row) return;
+    if (button?.dataset.action === "fields") {
+      for (const pair of row.querySelectorAll(".fields > div")) pair.hidden = false;
+      button.remove();
+      row.focus();
+      return;
+    }
+    moveTo(view.indexOf(one), !button);
+    if (button) act(one, button.dataset.action);
+  });
+
+  const keys = { a: "accept", k: "keep", s: "skip", c: "change" };
+  byId("review").addEventListener("keydown", (event) => {
+    // Letters are ours only inside this section, and never while a control wants to be typed into.
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, dialog")) return;
+    const key = event.key.toLowerCase();
+    if (key === "u") undo();
+    else if (key in keys && view.length) act(view[cursor], keys[key]);
+    else if (event.key === "ArrowDown") moveTo(cursor + 1);
+    else if (event.key === "ArrowUp") moveTo(cursor - 1);
+    else return;
+    event.preventDefault();
+  });
+
+  rows.addEventListener("focusin", (event) => {
+    const place = view.indexOf(Number(event.target.closest("tr").dataset.one));
+    if (place !== cursor) moveTo(place, false);
+  });
+
+  byId("undo").addEventListener("click", undo);
+  byId("previous").addEventListener("click", () => moveTo((page - 1) * PAGE));
+  byId("next").addEventListener("click", () => moveTo((page + 1) * PAGE));
+  byId("clear-filters").addEventListener("click", () => setFilters("", ""));
+  for (const id of ["filter-given", "filter-suggested", "filter-state", "sort"]) byId(id).addEventListener("change", select);
+
+  byId("download").addEventListener("click", () => {
+    const lines = [...decisions].filter(([, [kind]]) => kind !== "skip").sort((a, b) => a[0] - b[0])
+      .map(([one, [kind, code]]) => [suspects.row[one], nameOf(one), classes[suspects.given[one]], classes[code], kind]);
+    downloadText(data.file, csvText([["row", "name", "given", "corrected", "decision"], ...lines]));
+    announce(`${lines.length.toLocaleString("en")} decided rows downloaded as ${data.file}.`);
+  });
+
+  const startReview = () => {
+    byId("review").scrollIntoView();
+    moveTo(cursor);
+  };
+  document.querySelector("[data-start-review]").addEventListener("click", startReview);
+  for (const button of document.querySelectorAll("[data-given]")) {
+    button.addEventListener("click", () => {
+      setFilters(String(classes.indexOf(button.dataset.given)), String(classes.indexOf(button.dataset.suggested)));
+      startReview();
+    });
+  }
+
+  fillFilter("filter-given", "given");
+  fillFilter("filter-suggested", "suggested");
+  byId("choose-class").replaceChildren(...classes.map((name, code) => new Option(name, code)));
+  select();
+  refreshProgress();
+  // Continue where the last visit stopped.
+  const open = view.findIndex((one) => !decisions.has(one));
+  if (open > 0) moveTo(open, false);
+  announce("");
+})();

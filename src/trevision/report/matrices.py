@@ -1,0 +1,111 @@
+"""The transition matrices as tables of coloured cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trevision.report.run_files import RunRecord
+
+MOST_CLASSES = 100
+"""More rows and columns than this are no picture that a person can read."""
+LEVELS = 10
+"""Shades from empty to full."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A share in percent, and the class of the style sheet that colours it."""
+
+    percent: str
+    style: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One matrix: a title, a line on what it is, and its cells."""
+
+    title: str
+    about: str
+    values: np.ndarray
+    cells: list[list[Cell]]
+    has_interval: bool
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Panels over the same classes and with the same colours."""
+
+    names: list[str]
+    all_classes: int
+    darkest: float
+    """The off-diagonal share that the full colour stands for."""
+    panels: list[Panel]
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def density(self) -> str:
+        """How large a cell is drawn, for the style sheet."""
+        sizes = ((5, "cells-large"), (12, "cells-medium"), (30, "cells-small"), (60, "cells-tiny"))
+        return next((name for most, name in sizes if len(self.names) <= most), "cells-dot")
+
+    def for_script(self) -> dict[str, object]:
+        """What the page needs to tell the value under the pointer."""
+        return {
+            "names": self.names,
+            "panels": [panel.values.round(4).tolist() for panel in self.panels],
+            "low": self.low.round(4).tolist(),
+            "high": self.high.round(4).tolist(),
+        }
+
+
+def draw_matrices(run: RunRecord) -> Matrices:
+    """Initial beside revised beside the estimate out of sample; equal ones are drawn once."""
+    kept = _most_confused(run.noise.joint)
+    block = np.ix_(kept, kept)
+    described = [
+        ("Before revision", "the first estimate of the run", run.initial, False),
+        ("After revision", "as the run learnt it", run.revised, False),
+        (
+            "Out of sample",
+            f"estimated anew, with {run.noise.level:.0%} intervals",
+            run.noise.transition,
+            True,
+        ),
+    ]
+    if np.allclose(run.initial, run.revised, atol=1e-6):
+        described = [("Of the run", "this method does not revise it", run.revised, False), described[2]]
+    off_diagonal = ~np.eye(len(kept), dtype=bool)
+    darkest = max(max(float(matrix[block][off_diagonal].max()) for _, _, matrix, _ in described), 0.01)
+    panels = [
+        Panel(title, about, matrix[block], _cells(matrix[block], darkest), has_interval)
+        for title, about, matrix, has_interval in described
+    ]
+    names = [run.noise.classes[place] for place in kept]
+    low, high = run.noise.low[block], run.noise.high[block]
+    return Matrices(names, len(run.noise.classes), darkest, panels, low, high)
+
+
+def _most_confused(joint: np.ndarray) -> np.ndarray:
+    """The classes that take part in the most mistakes, in their own order; all where there are few."""
+    wrong = joint * (1 - np.eye(len(joint)))
+    taking_part = wrong.sum(axis=0) + wrong.sum(axis=1)
+    return np.sort(np.argsort(-taking_part, kind="stable")[:MOST_CLASSES])
+
+
+def _cells(matrix: np.ndarray, darkest: float) -> list[list[Cell]]:
+    return [
+        [
+            _cell(float(value), "right" if i == j else "wrong", 1.0 if i == j else darkest)
+            for j, value in enumerate(row)
+        ]
+        for i, row in enumerate(matrix)
+    ]
+
+
+def _cell(value: float, kind: str, full: float) -> Cell:
+    # A revised T may leave [0, 1] a little; the colour does not, the number says it.
+    level = round(LEVELS * min(max(value / full, 0.0), 1.0))
+    return Cell(f"{100 * value:.0f}".replace("-0", "0"), f"{kind}-{level}")

@@ -1,0 +1,119 @@
+"""What was learnt, in plain words and in a few numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trevision.report.run_files import FoundNoise, RunRecord, Suspect
+
+FEWEST_ROWS = 0.5
+"""A class pair that less than half a row is expected in is not worth a line."""
+
+
+@dataclass(frozen=True)
+class ClassPair:
+    """Rows that are truly of class `clean` and labelled `given`: how many, and which share of `clean`."""
+
+    clean: str
+    given: str
+    rows: float
+    share: float
+    low: float
+    high: float
+    listed: int
+    """Suspects on the page that would be corrected this way."""
+
+
+def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
+    """The pairs of different classes by the number of wrong labels, largest first."""
+    listed = Counter((one.suggested, one.given) for one in suspects)
+    wrong = noise.joint * (1 - np.eye(len(noise.classes)))
+    order = np.argsort(-wrong, axis=None, kind="stable")
+    order = order[: int((wrong >= FEWEST_ROWS).sum())]
+    return [
+        ClassPair(
+            clean=noise.classes[i],
+            given=noise.classes[j],
+            rows=float(noise.joint[i, j]),
+            share=float(noise.transition[i, j]),
+            low=float(noise.low[i, j]),
+            high=float(noise.high[i, j]),
+            listed=listed[noise.classes[i], noise.classes[j]],
+        )
+        for i, j in (divmod(int(place), len(noise.classes)) for place in order)
+    ]
+
+
+def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
+    """The opening paragraph, a sentence each."""
+    noise = run.noise
+    said = [
+        f"This run learnt from {count(noise.rows)} labelled rows of {source_name(run.source)} "
+        f"in {count(len(noise.classes))} classes.",
+        _wrong_labels(noise),
+    ]
+    if pairs:
+        worst = pairs[0]
+        said.append(
+            f"The most frequent mistake: {worst.clean} labelled as {worst.given}, in about "
+            f"{count(worst.rows)} rows ({percent(worst.share)} of all that are truly {worst.clean})."
+        )
+    said.append(_accuracy(run))
+    said.append(trust(noise))
+    return said
+
+
+def _wrong_labels(noise: FoundNoise) -> str:
+    estimate, low, high = noise.wrong
+    share = [percent(value / noise.rows) for value in (estimate, low, high)]
+    return (
+        f"About {count(estimate)} of the labels ({share[0]}) are probably wrong; the {noise.level:.0%} "
+        f"interval is {count(low)} to {count(high)} ({share[1]} to {share[2]})."
+    )
+
+
+def _accuracy(run: RunRecord) -> str:
+    known = run.result.get("test_accuracy")
+    if known is not None:
+        return f"The classifier is right on {percent(known)} of the clean test rows."
+    agrees = percent(run.result["noisy_validation_accuracy"])
+    return (
+        "How often the classifier is right is not known, for want of clean test rows; it agrees with "
+        f"{agrees} of the held-out labels, some of which are wrong themselves."
+    )
+
+
+def trust(noise: FoundNoise) -> str:
+    """How far T can be relied on, from the verdicts of its checks."""
+    verdicts = Counter(one.verdict for one in noise.findings)
+    total = len(noise.findings)
+    if not total:
+        return "How far the noise matrix can be trusted was not checked."
+    if verdicts["bad"]:
+        return (
+            f"The noise matrix should not be relied on: {verdicts['bad']} of its {total} checks failed; "
+            "the sections below say why."
+        )
+    if cautions := verdicts["caution"]:
+        call = "calls" if cautions == 1 else "call"
+        return f"The noise matrix can be used with care: {cautions} of its {total} checks {call} for caution."
+    return f"The noise matrix can be relied on: all of its {total} checks are good."
+
+
+def source_name(source: str) -> str:
+    """The last part of a path; a page that is passed on need not tell the folders of this machine."""
+    return Path(source).name
+
+
+def count(value: float) -> str:
+    """A number of rows."""
+    return f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """A share in percent, with a decimal where it is small or nearly all."""
+    return f"{100 * share:.1f}%"

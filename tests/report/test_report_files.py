@@ -1,0 +1,257 @@
+"""What the page is made of, and what apply makes of its corrections, without a browser."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from trevision.cli import main
+from trevision.data import Dataset
+from trevision.experiments.run import Settings
+from trevision.report import write_report
+from trevision.report.curves import draw_curves, nice_ticks
+from trevision.report.matrices import draw_matrices
+from trevision.report.run_files import read_run
+from trevision.report.source_rows import positions, thumbnails
+from trevision.report.summary import class_pairs, trust
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def status_2(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line that a command ends with."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(one) for one in arguments])
+    assert stopped.value.code == 2
+    written = capsys.readouterr().err
+    assert len(written.strip().splitlines()) == 1
+    return written
+
+
+def test_thumbnails_show_the_pixels_of_their_rows(picture_run, tmp_path):
+    folder, issues = picture_run()
+    pictures = data_of(write_report(folder).path)["pictures"]
+    with np.load(tmp_path / "pictures.npz") as source:
+        x = source["x"]
+    for place in (0, 17, 39):
+        shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(pictures["encoded"][place]))))
+        np.testing.assert_array_equal(shown, np.rint(x[issues[place]["row"]] * (255 / 16)))
+
+
+def test_colour_pictures_are_made_small_and_rows_are_found_by_their_number():
+    x = torch.zeros(5, 3, 200, 100, dtype=torch.uint8)
+    x[3, 0] = 255
+    numbers = np.array([9, 2, 4, 7, 0])
+    dataset = Dataset("x", x, torch.zeros(5), None, None, ("a", "b"), row_numbers=numbers)
+    pictures = thumbnails(dataset, [7, 9])
+    red, black = (Image.open(io.BytesIO(base64.b64decode(one))) for one in pictures.encoded)
+    assert red.size == (32, 64)
+    assert red.getpixel((16, 32))[0] > 250
+    assert max(black.getpixel((16, 32))) < 5
+
+
+def test_positions_are_those_of_a_search_row_by_row():
+    numbers = np.random.default_rng(0).permutation(50)[:30]
+    dataset = Dataset("x", torch.zeros(30, 1), torch.zeros(30), None, None, ("a", "b"), row_numbers=numbers)
+    listed = numbers.tolist()
+    expected = [listed.index(row) if row in listed else -1 for row in range(60)]
+    assert positions(dataset, list(range(60))).tolist() == expected
+
+
+def test_fields_of_a_table_are_those_of_the_source_row(table_run):
+    folder, issues = table_run()
+    fields = data_of(write_report(folder).path)["fields"]
+    first = dict(zip(fields["columns"], fields["rows"][0], strict=True))
+    row = issues[0]["row"]
+    assert first["age"] == str(row % 90)
+    assert first["remark"] == f"plain {row}"
+
+
+def test_likely_suspects_are_listed_and_a_number_lists_more_or_fewer(table_run):
+    folder, issues = table_run(suspects=40)
+    listed = data_of(write_report(folder).path)["suspects"]["row"]
+    assert listed == [one["row"] for one in issues if one["suspect"]]
+    assert len(data_of(write_report(folder, suspects=42).path)["suspects"]["row"]) == 42
+    nothing = write_report(folder, suspects=0).path.read_text()
+    assert "No label is suspicious enough" in nothing
+
+
+def test_the_largest_page_stays_under_three_megabytes(table_run):
+    classes = [f"a class with a name, number {place}" for place in range(150)]
+    folder, _ = table_run(classes, rows=12_000, suspects=10_000, remark="wordy " * 30)
+    written = write_report(folder)
+    assert written.path.stat().st_size < 3_000_000
+    text = written.path.read_text()
+    assert "100 classes of 150" in text
+    assert "of 10,000 that are probably wrong" in text
+    assert re.search(r"fields are shown for the first \d,\d+, so that", text)
+    assert 3000 < written.listed < 10_000
+    assert write_report(folder, suspects=10_500).listed == 10_500
+
+
+def test_nothing_in_the_data_can_end_its_script_and_the_policy_lets_in_hashes_only(table_run):
+    folder, _ = table_run(("</script><b>", "\u2028", "&"), remark="<!--")
+    text = write_report(folder).path.read_text(encoding="utf-8")
+    data = re.search(r'id="data">(.*)</script>', text)
+    assert data is not None
+    assert not set("<>&\u2028") & set(data[1])
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert "default-src &#39;none&#39;" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert "http" not in policy[1]
+
+
+def test_class_pairs_are_those_of_a_loop_largest_first(table_run):
+    run = read_run(table_run()[0])
+    names, noise = run.noise.classes, run.noise
+    expected = []
+    for i, clean in enumerate(names):
+        for j, label in enumerate(names):
+            if i != j and noise.joint[i, j] >= 0.5:
+                listed = sum(one.suggested == clean and one.given == label for one in run.suspects)
+                expected.append((noise.joint[i, j], clean, label, noise.low[i, j], noise.high[i, j], listed))
+    found = class_pairs(noise, run.suspects)
+    assert [(p.rows, p.clean, p.given, p.low, p.high, p.listed) for p in found] == sorted(expected)[::-1]
+
+
+def test_trust_follows_the_worst_verdict(table_run):
+    noise = read_run(table_run()[0]).noise
+    good, caution = noise.findings
+    bad = replace(good, verdict="bad")
+    assert "all of its 1 checks" not in trust(noise)
+    assert "can be relied on" in trust(replace(noise, findings=(good, good)))
+    assert "1 of its 2 checks calls for caution" in trust(noise)
+    assert "should not be relied on: 1 of its 3" in trust(replace(noise, findings=(good, caution, bad)))
+
+
+def test_equal_matrices_are_drawn_once_and_colours_stay_within_their_range(table_run):
+    run = read_run(table_run()[0])
+    once = draw_matrices(replace(run, initial=run.revised))
+    assert [panel.title for panel in once.panels] == ["Of the run", "Out of sample"]
+    out_of_range = run.revised.copy()
+    out_of_range[0, :2] = 1.2, -0.2
+    cells = draw_matrices(replace(run, revised=out_of_range)).panels[1].cells[0]
+    assert (cells[0].style, cells[0].percent) == ("right-10", "120")
+    assert (cells[1].style, cells[1].percent) == ("wrong-0", "-20")
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
+def test_ticks_span_all_values_evenly(values):
+    ticks = nice_ticks(values)
+    assert 2 <= len(ticks) <= 7
+    assert ticks[0] <= min(values) + 1e-6 * (1 + abs(min(values)))
+    assert ticks[-1] >= max(values) - 1e-6 * (1 + abs(max(values)))
+    np.testing.assert_allclose(np.diff(ticks), ticks[1] - ticks[0], rtol=1e-6)
+
+
+def test_a_curve_breaks_between_stages_marks_the_chosen_epoch_and_leaves_out_nan():
+    history = [
+        {"stage": stage, "epoch": epoch, "train_loss": loss, "noisy_validation_error": 0.5}
+        for stage, epoch, loss in (("a", 1, 4.0), ("a", 2, 3.0), ("b", 1, float("nan")), ("b", 2, 0.0))
+    ]
+    loss = draw_curves(history, ("b", 2))[1]
+    assert [len(line.split()) for line in loss.lines] == [2, 1]
+    # The axis goes from 0 at the bottom, y = 164, to 4 at the top, y = 14; across from x = 46 to 350.
+    assert loss.lines[0].split()[0] == "46.0,14.0"
+    assert loss.chosen == (350.0, 164.0)
+
+
+def test_a_missing_file_names_the_command_that_writes_it(table_run, capsys, tmp_path):
+    folder, _ = table_run()
+    page = tmp_path / "page.html"
+    for name in ("issues.parquet", "noise.json"):
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        assert f"run `trevision issues {folder}` first" in status_2(capsys, "report", folder, "--out", page)
+        (folder / name).write_bytes(content[: len(content) // 2])
+        assert f"{folder / name}" in status_2(capsys, "report", folder, "--out", page)
+        (folder / name).write_bytes(content)
+    (folder / "result.json").unlink()
+    assert "finished run" in status_2(capsys, "report", folder, "--out", page)
+    assert "config.json" in status_2(capsys, "report", tmp_path / "nowhere", "--out", page)
+    assert "suspects must be" in status_2(capsys, "report", folder, "--suspects", -1)
+    assert not page.exists()
+
+
+HEADER = ["row", "name", "given", "corrected", "decision"]
+
+
+def write_csv(path: Path, *lines: list[object]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(lines)
+    return path
+
+
+def test_apply_changes_the_corrected_labels_and_nothing_else(table_run, tmp_path, capsys):
+    folder, issues = table_run(remark='say "hi",\nthere')
+    first, second, third = issues[:3]
+    corrections = write_csv(
+        tmp_path / "corrections.csv",
+        HEADER,
+        [first["row"], first["name"], first["given"], first["suggested"], "accept"],
+        [second["row"], second["name"], second["given"], second["given"], "keep"],
+    )
+    main(["apply", str(folder), str(corrections), "--out", str(tmp_path / "cleaned.csv")])
+    assert "1 labels changed (2 reviewed)" in capsys.readouterr().out
+
+    def read(name: str) -> list[list[str]]:
+        with (tmp_path / name).open(newline="", encoding="utf-8") as file:
+            return list(csv.reader(file))
+
+    expected = read("table.csv")
+    expected[1 + first["row"]][3] = first["suggested"]
+    assert expected[1 + third["row"]][3] == third["given"]
+    assert read("cleaned.csv") == expected
+
+
+def test_apply_refuses_what_does_not_fit_in_one_line_and_writes_nothing(table_run, tmp_path, capsys):
+    folder, issues = table_run()
+    one = issues[0]
+    right = [one["row"], one["name"], one["given"], one["suggested"], "accept"]
+    cases: list[tuple[list[list[object]], str]] = [
+        ([HEADER, [400, *right[1:]]], "line 2: row 400 is not among the 400 rows"),
+        ([HEADER, ["-1", *right[1:]]], "line 2: row must be a row's number"),
+        ([HEADER, [*right[:2], one["suggested"], *right[3:]]], f"now says {one['given']!r}"),
+        ([HEADER, [*right[:3], "gnu", "change"]], "line 2: 'gnu' is not one of the 4 classes"),
+        ([HEADER, right, right], f"line 3: row {one['row']} was decided before, in line 2"),
+        ([HEADER[:4], right[:4]], "must have the columns row,name,given,corrected,decision"),
+        ([[";".join(HEADER)]], "save it with commas"),
+        ([], "got none"),
+        ([HEADER, right[:4]], "line 2: must have 5 fields, got 4"),
+    ]
+    out = tmp_path / "out" / "cleaned.csv"
+    for lines, says in cases:
+        corrections = write_csv(tmp_path / "corrections.csv", *lines)
+        assert says in status_2(capsys, "apply", folder, corrections, "--out", out)
+    (tmp_path / "latin.csv").write_bytes(",".join(HEADER).encode() + b"\n1,\xe9,a,b,keep\n")
+    assert "UTF-8" in status_2(capsys, "apply", folder, tmp_path / "latin.csv", "--out", out)
+    assert "does not exist" in status_2(capsys, "apply", folder, tmp_path / "no.csv", "--out", out)
+    assert not out.parent.exists()
+
+
+def test_apply_refuses_a_run_whose_noise_was_made_up(picture_run, tmp_path, capsys):
+    folder, _ = picture_run(settings=Settings(noise="sym-20"))
+    assert "for practice" in write_report(folder).path.read_text()
+    corrections = write_csv(tmp_path / "corrections.csv", HEADER)
+    out = tmp_path / "cleaned.npz"
+    assert "--noise sym-20" in status_2(capsys, "apply", folder, corrections, "--out", out)
+    assert not out.exists()

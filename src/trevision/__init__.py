@@ -1,7 +1,8 @@
 """trevision learns classifiers from noisy labels, and learns the label noise itself."""
 
 from trevision.classifier import TRevisionClassifier
-from trevision.estimation import anchor_transition, transition_error
+from trevision.estimation import anchor_transition, estimate, transition_error
+from trevision.issues import LabelIssues, find_label_issues
 from trevision.losses import (
     BackwardLoss,
     ForwardLoss,
@@ -19,6 +20,7 @@ from trevision.transition import Transition
 __all__ = [
     "BackwardLoss",
     "ForwardLoss",
+    "LabelIssues",
     "Phase",
     "ReweightLoss",
     "Schedule",
@@ -28,6 +30,8 @@ __all__ = [
     "anchor_transition",
     "backward_nll",
     "cross_entropy",
+    "estimate",
+    "find_label_issues",
     "forward_nll",
     "reweight_nll",
     "transition_error",

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import nn
 
 from trevision.data import codes_in, encode_labels, features, split
+from trevision.issues import LabelIssues, find_label_issues
 from trevision.methods import (
     Learned,
     Options,
@@ -95,6 +96,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     history_ : one dict an epoch.
     stopped_because_ : why the training ended.
     warnings_ : what is doubtful about the result, in sentences.
+    out_of_sample_ : P(noisy | x) of every row in `fit` by a network that was not trained on it, and the codes
+        of the noisy labels; None where T-hat came from elsewhere, and after `load`.
     """
 
     def __init__(
@@ -185,6 +188,11 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             )
         )
         self._keep(method(problem))
+        self.out_of_sample_ = None
+        if problem.out_of_sample is not None:
+            probs, codes = problem.out_of_sample.rows(data)
+            order = np.argsort(np.concatenate([data.train_rows, data.valid_rows]))
+            self.out_of_sample_ = (probs[order], codes[order])
         self.shape_ = tuple(x.shape[1:])
         return self
 
@@ -209,6 +217,21 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             return probs
         noisy = probs @ self.transition_matrix_
         return noisy / noisy.sum(axis=1, keepdims=True)
+
+    def find_label_issues(self) -> LabelIssues:
+        """Which of the labels in `fit` are probably wrong, and what they should be: see `LabelIssues`.
+
+        Rows are numbered as in `fit`, labels are codes into `classes_`. Each label is judged by a network
+        that was not trained on it; `fit` makes such predictions where T-hat is estimated from them.
+        """
+        check_is_fitted(self)
+        if self.out_of_sample_ is None:
+            raise ValueError(
+                "find_label_issues needs predictions for rows that a network was not trained on, which fit "
+                "makes with estimator='latent', without a trusted set and for more rows than folds; "
+                "trevision.find_label_issues takes probabilities of your own"
+            )
+        return find_label_issues(*self.out_of_sample_)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted classifier to a folder: safetensors and JSON, nothing executable."""
@@ -257,6 +280,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         model.stopped_because_ = fitted.get("stopped_because", "")
         model.warnings_ = fitted.get("warnings", [])
         model.noise_rate_ = fitted.get("noise_rate")
+        model.out_of_sample_ = None
         return model
 
     def _keep(self, learned: Learned) -> None:

@@ -49,7 +49,7 @@ def test_sentences_are_single_and_name_the_classes() -> None:
     names = ["ant", "bee", "cat", "dog"]
     findings = diagnose(probs, labels, estimate(probs, labels, bootstrap=20), names)
     for finding in findings:
-        assert finding.sentence[0].isupper()
+        assert finding.sentence[0].isupper() or finding.sentence[0].isdigit()
         assert finding.sentence[-1] in ".?"
         assert ". " not in finding.sentence
     assert "class cat" in by_check(findings)["diagonal"].sentence  # the one of the least T[i, i]

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trevision.cli import main
-from trevision.data import Dataset
+from trevision.data import Dataset, places_of
 from trevision.experiments.run import Settings
 from trevision.report import write_report
 from trevision.report.curves import draw_curves, nice_ticks
 from trevision.report.matrices import draw_matrices
 from trevision.report.run_files import read_run
-from trevision.report.source_rows import positions, thumbnails
+from trevision.report.source_rows import thumbnails
 from trevision.report.summary import class_pairs, trust
 
 
@@ -73,7 +73,7 @@ def test_positions_are_those_of_a_search_row_by_row():
     dataset = Dataset("x", torch.zeros(30, 1), torch.zeros(30), None, None, ("a", "b"), row_numbers=numbers)
     listed = numbers.tolist()
     expected = [listed.index(row) if row in listed else -1 for row in range(60)]
-    assert positions(dataset, list(range(60))).tolist() == expected
+    assert places_of(dataset, list(range(60))).tolist() == expected
 
 
 def test_fields_of_a_table_are_those_of_the_source_row(table_run):

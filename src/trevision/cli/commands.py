@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from trevision.cli.estimate import estimate
+from trevision.cli.issues import issues
 from trevision.cli.progress import RichProgress, data_bar
 from trevision.cli.reproduce import reproduce
 from trevision.cli.tables import accuracy, number, table
@@ -20,6 +21,7 @@ from trevision.experiments import Hardware, Settings, run
 from trevision.experiments.bound import bound_of_run
 from trevision.experiments.demo import METHODS as DEMO_METHODS
 from trevision.experiments.demo import NOISE, SEEDS, SOURCE, demonstrate
+from trevision.experiments.label_issues import has_issues
 from trevision.experiments.predict import predict_to_csv
 from trevision.report import apply_corrections, write_report
 
@@ -184,7 +186,7 @@ def report(
     """Write one HTML page about a run: what was learnt, how labels go wrong, the suspect labels to review.
 
     The page is one file that opens from disk and needs no network. Its review ends in a CSV file of
-    corrections for `trevision apply`. Needs what `trevision issues RUN` writes.
+    corrections for `trevision apply`. What `trevision issues RUN` writes is made first, if it is not there.
 
     For example:
 
@@ -197,6 +199,8 @@ def report(
         suspects: List this many of the most suspicious labels; those that are probably wrong if not given.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
+    if not has_issues(run_folder):
+        issues(run_folder, data_dir=data_dir)
     with data_bar(errors, "the run's source") as reading:
         done = write_report(run_folder, out, suspects, data_dir, reading)
     console.print(
@@ -317,6 +321,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
     "predict": predict,
     "estimate": estimate,
+    "issues": issues,
     "report": report,
     "apply": apply,
     "bound": bound,

@@ -18,6 +18,7 @@ from trevision.data.rows import (
     augmented_batches,
     batches_of,
     keep_rows,
+    places_of,
     select_rows,
     take_rows,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "load",
     "load_preprocessing",
     "load_rows",
+    "places_of",
     "random_crop",
     "random_flip",
     "read_npz",

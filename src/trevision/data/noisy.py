@@ -17,7 +17,8 @@ class NoisyData:
     """All that a method sees: rows with noisy labels, for training and for choosing a model.
 
     Where its user trusts the labels of some rows, those rows and their clean labels too; where some instances
-    are known by both, their clean and their noisy labels.
+    are known by both, their clean and their noisy labels. `train_rows` and `valid_rows` tell which rows of
+    the whole they are.
     """
 
     train_x: Rows
@@ -25,6 +26,8 @@ class NoisyData:
     valid_x: Rows
     valid_y: Tensor
     num_classes: int
+    train_rows: np.ndarray
+    valid_rows: np.ndarray
     augmentation: str = "none"
     trusted_x: Rows | None = None
     trusted_y: Tensor | None = None
@@ -123,5 +126,7 @@ def split(
         valid_x=select_rows(x, valid_rows),
         valid_y=labels[valid_rows.to(labels.device)],
         num_classes=num_classes,
+        train_rows=train,
+        valid_rows=valid,
         augmentation=augmentation,
     )

@@ -53,6 +53,16 @@ def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
     )
 
 
+def places_of(dataset: Dataset, row_numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Where the rows with these numbers in the source lie in the data set; -1 for those it has not."""
+    wanted = np.asarray(row_numbers, dtype=np.int64)
+    numbers = np.arange(len(dataset.train_y)) if dataset.row_numbers is None else dataset.row_numbers
+    order = np.argsort(numbers, kind="stable")
+    places = np.searchsorted(numbers, wanted, sorter=order)
+    found = order[np.minimum(places, len(numbers) - 1)]
+    return np.where(numbers[found] == wanted, found, -1)
+
+
 def take_rows(dataset: Dataset, n: int, random_state: int | np.random.Generator) -> Dataset:
     """Keep `n` training rows, drawn without replacement; the test rows stay as they are.
 

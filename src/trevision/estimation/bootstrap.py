@@ -63,7 +63,7 @@ def bootstrap_intervals(
     by_counts = (
         method.recount is not None
         and found.counts is not None
-        and len(rows) * size * replicates > MOST_REESTIMATED
+        and len(rows) * size * replicates * method.passes > MOST_REESTIMATED
     )
     draws = _from_counts(method, found, rng) if by_counts else _from_rows(rows, method, found, rng)
     for place, replicate in zip(range(replicates), draws, strict=False):

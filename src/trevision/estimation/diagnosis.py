@@ -77,7 +77,7 @@ def diagnose(
         _rare_classes(estimate, names),
         _agreement(rows, estimate),
         _anchors(estimate.transition, surest, names),
-        _calibration(calibration),
+        _calibration(calibration, absorbed=estimate.solution.fit is not None),
         _fit(fit),
     ]
 
@@ -179,10 +179,17 @@ def _anchors(transition: FloatArray, surest: FloatArray, names: Sequence[str]) -
     return Finding("anchors", verdict, value, sentence)
 
 
-def _calibration(test: FitTest) -> Finding:
+def _calibration(test: FitTest, absorbed: bool) -> Finding:
     verdict = _tested("calibration", test)
     if verdict == "good":
         sentence = f"The given labels come as often as the probabilities say ({_numbers(test)})."
+    elif absorbed:
+        # The latent-class model fits its own link from the probabilities to the labels.
+        verdict = "caution"
+        sentence = (
+            f"The probabilities are too soft or too sharp for the given labels ({_numbers(test)}), which the "
+            "estimate makes good if they were made for rows that the model was not trained on."
+        )
     else:
         sentence = (
             f"The probabilities do not match the given labels ({_numbers(test)}): were they made for rows "

@@ -51,6 +51,8 @@ class Method:
     solve: Callable[[ProbabilityRows, FloatArray | None], Solution]
     recount: Callable[[FloatArray], Solution] | None = None
     resume: Callable[[ProbabilityRows, FloatArray, Solution], Solution] | None = None
+    passes: int = 1
+    """About how often an estimation reads all rows."""
 
 
 def solve_by_anchors(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
@@ -102,7 +104,7 @@ def _from_latent_counts(counts: FloatArray) -> Solution:
 
 
 METHODS: dict[str, Method] = {
-    "latent": Method(solve_by_latent_class, _from_latent_counts, _resume_latent_class),
+    "latent": Method(solve_by_latent_class, _from_latent_counts, _resume_latent_class, 60),
     "confident-joint": Method(solve_by_confident_joint, _from_confident_counts),
     "anchor": Method(solve_by_anchors),
 }

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.data import DataError, Rows, batches_of, load
+from trevision.data import DataError, Rows, batches_of
 from trevision.data.download import Progress
-from trevision.experiments.run import prepare, settings_of
+from trevision.experiments.run import prepare, read_source, settings_of
 from trevision.losses import cross_entropy, reweight_nll
 from trevision.training import NoisyLabelModel
 from trevision.training.folder import load_model
@@ -133,7 +133,7 @@ def bound_of_run(
     if "source" not in saved.config:
         raise DataError(f"{folder} does not say what it was trained on: only runs of `trevision fit` do")
     source, settings = settings_of(saved.config)
-    data, _ = prepare(load(source, data_dir, progress, settings.reading), settings)
+    data, _ = prepare(read_source(folder, source, settings, data_dir, progress), settings)
     if tuple(data.train_x.shape[1:]) != saved.card.shape:
         raise DataError(
             f"{source} must have samples of shape {saved.card.shape}, as {folder} was trained on, "

@@ -69,7 +69,7 @@ def estimate_noise(
             watch(f"reading {source.name}", done, total)
 
     with open_probabilities(source, labels, label_column, ignore, copying) as found:
-        rows: RowSource = found.probs if watch is None else _Watched(found.probs, watch)
+        rows: RowSource = found.probs if watch is None else WatchedRows(found.probs, watch)
         try:
             made = estimate(
                 rows,
@@ -85,7 +85,7 @@ def estimate_noise(
     return NoiseEstimate(made, findings, found.class_names)
 
 
-class _Watched:
+class WatchedRows:
     """Rows that tell how far the pass over them has come."""
 
     def __init__(self, source: RowSource, watch: Watch) -> None:

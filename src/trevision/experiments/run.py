@@ -26,6 +26,7 @@ from trevision.data import (
     Truth,
     check_share,
     load,
+    load_preprocessing,
     split,
     take_rows,
 )
@@ -35,6 +36,7 @@ from trevision.experiments.anchors import remove_anchors
 from trevision.methods import (
     Learned,
     Options,
+    OutOfSample,
     Problem,
     find_method,
     network_seed,
@@ -55,6 +57,7 @@ from trevision.training.checkpoint import write_atomically
 from trevision.training.folder import ModelCard, save_model, write_json
 
 VALIDATION_SHARE = 0.1
+OUT_OF_SAMPLE_FILE = "probabilities.npz"
 STANDARDISED_FILES = 2000
 """Images in files that tell the mean and the scale of all."""
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
@@ -138,30 +141,13 @@ def run(
     # An unfit network fails before anything is written.
     starting_network(network, shape, data.num_classes, settings)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
-    preset = schedule_for(settings.schedule, source, len(data.train_x), data.num_classes)
-    schedule = settings.options.applied_to(preset)
 
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
     store = store or FolderStore(folder / "checkpoints")
-    problem = with_out_of_sample(
-        Problem(
-            evaluation=Evaluation(data, truth, schedule.select_by),
-            make_network=lambda number=0: starting_network(
-                network, shape, data.num_classes, settings, number
-            ),
-            standardise=standardise_for(data.train_x),
-            schedule=schedule,
-            seed=settings.seed,
-            runtime=Runtime(
-                fabric,
-                store,
-                _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero),
-            ),
-            options=settings.options,
-        )
-    )
+    metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
+    problem = with_out_of_sample(make_problem(source, settings, data, truth, Runtime(fabric, store, metrics)))
     learned = method(problem)
     if problem.out_of_sample is not None:
         learned = replace(learned, history=problem.out_of_sample.history + learned.history)
@@ -170,10 +156,31 @@ def run(
         card = ModelCard(network, shape, dataset.class_values)
         if dataset.preprocessing is not None:
             write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
+        if problem.out_of_sample is not None and keep_model:
+            save_out_of_sample(folder, problem.out_of_sample, data)
         _write_outcome(folder, config, card, learned, result, keep_model)
         store.clear()
     fabric.barrier()
     return result
+
+
+def make_problem(
+    source: str, settings: Settings, data: NoisyData, truth: Truth | None, runtime: Runtime
+) -> Problem:
+    """What the settings ask of a method."""
+    shape = tuple(data.train_x.shape[1:])
+    network = settings.network or choose(shape)
+    preset = schedule_for(settings.schedule, source, len(data.train_x), data.num_classes)
+    schedule = settings.options.applied_to(preset)
+    return Problem(
+        evaluation=Evaluation(data, truth, schedule.select_by),
+        make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
+        standardise=standardise_for(data.train_x),
+        schedule=schedule,
+        seed=settings.seed,
+        runtime=runtime,
+        options=settings.options,
+    )
 
 
 def run_config(source: str, settings: Settings) -> dict[str, Any]:
@@ -201,6 +208,19 @@ def _chosen(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
+def read_source(
+    folder: Path,
+    source: str,
+    settings: Settings,
+    data_dir: Path | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Dataset:
+    """The source of the run in `folder` as the run read it, before noise or selection of rows."""
+    fitted = folder / PREPROCESSING_FILE
+    preprocessing = load_preprocessing(fitted) if fitted.is_file() else None
+    return load(source, data_dir, progress, settings.reading, preprocessing)
+
+
 def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:
     """The noisy training and validation sets, and apart from them the truth for the record."""
     if settings.train_size is not None:
@@ -223,6 +243,9 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
         augmentation=dataset.augmentation,
     )
     data = replace(data, label_pairs=dataset.label_pairs)
+    if dataset.row_numbers is not None:
+        numbers = dataset.row_numbers
+        data = replace(data, train_rows=numbers[data.train_rows], valid_rows=numbers[data.valid_rows])
     if settings.trusted or settings.reading.trusts_rows:
         if dataset.trusted_x is None:
             raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
@@ -309,6 +332,18 @@ def summarise(
         result["initial_transition_error"] = transition_error(learned.initial_transition, truth.transition)
         result["transition_error"] = transition_error(learned.transition, truth.transition)
     return result
+
+
+def save_out_of_sample(folder: Path, found: OutOfSample, data: NoisyData) -> None:
+    """Write probabilities.npz: P(noisy | x) of every row, its noisy label and its number in the source."""
+    probs, labels = found.rows(data)
+    rows = np.concatenate([data.train_rows, data.valid_rows])
+
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez(file, probs=probs, labels=labels, rows=rows, folds=found.folds)
+
+    write_atomically(folder / OUT_OF_SAMPLE_FILE, write)
 
 
 def _finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:

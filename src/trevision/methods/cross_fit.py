@@ -58,7 +58,7 @@ def cross_fit(problem: Problem) -> OutOfSample:
             unseen = np.flatnonzero(assigned == fold)
             if len(unseen):
                 probs[unseen] = noisy_probs(part, posterior, select_rows(x, unseen))
-    return OutOfSample(train_probs, valid_probs, history)
+    return OutOfSample(train_probs, valid_probs, folds, history)
 
 
 def stage_name(fold: int) -> str:

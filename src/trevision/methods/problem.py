@@ -112,6 +112,7 @@ class OutOfSample:
 
     train_probs: np.ndarray
     valid_probs: np.ndarray
+    folds: int
     history: list[dict[str, Any]]
 
     def rows(self, data: NoisyData) -> tuple[np.ndarray, np.ndarray]:

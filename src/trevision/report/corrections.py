@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from trevision.data import DataError, Progress, write_labels
-from trevision.experiments.run import settings_of
-from trevision.report.source_rows import positions, read_source
+from trevision.data import DataError, Progress, places_of, write_labels
+from trevision.experiments.run import read_source, settings_of
 from trevision.training.folder import load_model
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
@@ -52,7 +51,7 @@ def apply_corrections(
         )
     decided = read_corrections(corrections)
     dataset = read_source(folder, source, settings, data_dir, progress)
-    places = positions(dataset, [one.row for one in decided])
+    places = places_of(dataset, [one.row for one in decided])
     for one, place in zip(decided, places, strict=True):
         where = f"{corrections}, line {one.line}"
         if place < 0:

@@ -16,10 +16,11 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trevision.data import Progress
+from trevision.experiments.run import read_source
 from trevision.report.curves import draw_curves, stage_lines
 from trevision.report.matrices import draw_matrices
 from trevision.report.run_files import RunRecord, Suspect, read_run
-from trevision.report.source_rows import Fields, Pictures, field_texts, read_source, thumbnails
+from trevision.report.source_rows import Fields, Pictures, field_texts, thumbnails
 from trevision.report.summary import class_pairs, count, percent, sentences, source_name
 from trevision.training.checkpoint import write_atomically
 

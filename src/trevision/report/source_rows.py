@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,15 +13,12 @@ from PIL import Image
 from torch import Tensor
 
 from trevision.data import (
-    PREPROCESSING_FILE,
     DataError,
     Dataset,
     ImageFiles,
-    Progress,
     Rows,
     batches_of,
-    load,
-    load_preprocessing,
+    places_of,
     row_fields,
     select_rows,
 )
@@ -54,29 +50,10 @@ class Fields:
     columns_in_source: int
 
 
-def read_source(
-    folder: Path, source: str, settings: Settings, data_dir: Path | None, progress: Progress | None
-) -> Dataset:
-    """The source of the run in `folder` as the run read it, before noise or selection of rows."""
-    fitted = folder / PREPROCESSING_FILE
-    preprocessing = load_preprocessing(fitted) if fitted.is_file() else None
-    return load(source, data_dir, progress, settings.reading, preprocessing)
-
-
-def positions(dataset: Dataset, rows: Sequence[int]) -> np.ndarray:
-    """Where the rows with these numbers in the source lie in the data set; -1 for those it has not."""
-    wanted = np.asarray(rows, dtype=np.int64)
-    numbers = np.arange(len(dataset.train_y)) if dataset.row_numbers is None else dataset.row_numbers
-    order = np.argsort(numbers, kind="stable")
-    places = np.searchsorted(numbers, wanted, sorter=order)
-    found = order[np.minimum(places, len(numbers) - 1)]
-    return np.where(numbers[found] == wanted, found, -1)
-
-
 def thumbnails(dataset: Dataset, rows: Sequence[int]) -> Pictures:
     """A small picture for each of these rows of a data set of images."""
     shape = tuple(dataset.train_x.shape[1:])
-    places = positions(dataset, rows)
+    places = places_of(dataset, rows)
     if (places < 0).any():
         row = rows[int(np.flatnonzero(places < 0)[0])]
         raise DataError(f"row {row} of the suspect labels is not in {dataset.name}; has the source changed?")

@@ -1,0 +1,80 @@
+"""`trevision issues`: the labels of a run that are probably wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from trevision.cli.progress import RichProgress, data_bar, reading_bar
+from trevision.cli.tables import table
+from trevision.experiments.label_issues import ISSUES_CSV, RunIssues, find_run_issues
+
+console = Console(markup=False, highlight=False)
+errors = Console(stderr=True, markup=False, highlight=False)
+
+PAIRS_SHOWN = 8
+
+
+def issues(
+    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
+    /,
+    show: int = 10,
+    bootstrap: int = 100,
+    level: float = 0.9,
+    data_dir: Path | None = None,
+) -> None:
+    """List the labels of a run that are probably wrong, most suspicious first, and how many there are.
+
+    Every label is judged by a network that was not trained on it. Writes issues.csv and issues.parquet (a
+    line a row: its name, given and suggested label, their probabilities) and noise.json to the run folder.
+
+    For example:
+
+    $ trevision issues runs/mine
+    $ trevision issues runs/mine --show 50 --level 0.95
+
+    Args:
+        run_folder: The folder that `trevision fit` wrote.
+        show: Print this many of the most suspicious labels.
+        bootstrap: Replicates that the intervals are made of.
+        level: The share of intervals that are to hold the truth.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    with (
+        data_bar(errors, "the run's source") as reading,
+        RichProgress(str(run_folder), errors) as progress,
+        reading_bar(errors) as watch,
+    ):
+        found = find_run_issues(run_folder, bootstrap, level, data_dir, reading, progress, watch)
+    _print(found, show)
+    console.print(f"All {len(found.table):,} labels: {run_folder / ISSUES_CSV}", soft_wrap=True)
+
+
+def _print(found: RunIssues, show: int) -> None:
+    made, names = found.issues.estimate, found.class_names
+    wrong, low, high = found.issues.wrong
+    console.print(
+        f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}; "
+        f"{made.level:.0%} interval {low:,.0f} to {high:,.0f})",
+        soft_wrap=True,
+    )
+    pairs = [(made.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+    rows = [
+        (names[i], names[j], f"{count:,.0f}", f"{made.transition[i, j]:.1%}")
+        for count, i, j in sorted(pairs, reverse=True)[:PAIRS_SHOWN]
+        if count >= 0.5
+    ]
+    if rows:
+        console.print(table(["should be", "is labelled", "labels, about", "of its class"], rows))
+    first = found.table.head(show)
+    lines = [
+        (str(line.name_), line.given, line.suggested, f"{line.p_given:.3f}")
+        for line in first.rename(columns={"name": "name_"}).itertuples()
+    ]
+    if lines:
+        console.print(table(["row", "given", "suggested", "P(given is right)"], lines))
+    for finding in found.findings:
+        console.print(f"{finding.verdict:>7}: {finding.sentence}", soft_wrap=True)

@@ -29,9 +29,10 @@ class Page:
         self.browser, self.path = browser, path
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
                      mobile=width < 600)  # fmt: skip
-        self.command(
-            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
-        )
+        # Without motion, or a click could meet a page that is still scrolling.
+        media = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in media.items()]
+        self.command("Emulation.setEmulatedMedia", features=features)
         self.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(path.parent))
         for kind in ("browser", "performance"):
             browser.get_log(kind)
@@ -52,8 +53,13 @@ class Page:
     def text(self, selector: str) -> str:
         return self.one(selector).text
 
+    def click(self, selector: str) -> None:
+        # The driver scrolls a thing to the edge of the window, under the bar that stays there.
+        self.script("arguments[0].scrollIntoView({block: 'center'})", self.one(selector))
+        self.one(selector).click()
+
     def start_review(self) -> None:
-        self.one("[data-start-review]").click()
+        self.click("[data-start-review]")
 
     def press(self, *keys: str) -> None:
         """Each key goes to whatever has the focus then, as from a person's keyboard."""
@@ -159,13 +165,13 @@ def test_the_downloaded_file_says_what_was_pressed(table_run, opened):
 def test_buttons_decide_as_the_keys_do_and_decisions_are_announced(table_run, opened):
     folder, issues = table_run()
     page = opened(folder)
-    page.one(".suspect:nth-child(2) [data-action=accept]").click()
+    page.click(".suspect:nth-child(2) [data-action=accept]")
     assert f"Changed to {issues[1]['suggested']}" in page.text(".suspect:nth-child(2) .outcome")
     announced = page.script("return document.getElementById('announce').textContent")
     assert issues[1]["name"] in announced
     assert "1 of 40 decided" in announced
     assert page.current() == issues[2]["name"]
-    page.one("#undo").click()
+    page.click("#undo")
     assert page.current() == issues[1]["name"]
     assert not page.one("#download").is_enabled()
 
@@ -179,14 +185,14 @@ def test_a_class_pair_filters_the_list_and_keys_act_on_what_is_shown(table_run, 
     page.choose("filter-given", pair[0])
     page.choose("filter-suggested", pair[1])
     assert page.rows() == [pair] * len(fitting)
-    page.one(".suspect").click()
+    page.click(".suspect")
     page.press("a")
     assert page.download() == [line(fitting[0], pair[1], "accept")]
-    page.one("#clear-filters").click()
+    page.click("#clear-filters")
     assert len(page.rows()) == 40
     button = page.one("#pairs button[data-given]")
     pair = button.get_attribute("data-given"), button.get_attribute("data-suggested")
-    button.click()
+    page.click("#pairs button[data-given]")
     assert set(page.rows()) == {pair}
 
 
@@ -246,7 +252,7 @@ def test_names_that_are_markup_are_shown_as_text_and_come_back_whole(table_run, 
     assert f"Use {SCRIPT}" in shown
     assert issues[first]["name"] in shown
     assert f"{AWKWARD} {issues[first]['row']}" in shown
-    page.one(f".suspect:nth-child({first + 1}) [data-action=accept]").click()
+    page.click(f".suspect:nth-child({first + 1}) [data-action=accept]")
     assert page.download() == [line(issues[first], SCRIPT, "accept")]
     assert page.browser.get_log("browser") == []
 
@@ -321,7 +327,7 @@ def test_the_page_is_dark_where_the_system_is_and_a_button_overrules_it(picture_
 
     page = opened(folder, scheme="dark")
     assert background(page) < 0.05
-    page.one("#theme").click()
+    page.click("#theme")
     assert page.text("#theme") == "Theme: light"
     assert background(page) > 0.8
     page.browser.refresh()

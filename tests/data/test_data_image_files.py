@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from trevision.data import DataError, ImageFiles, augmented_batches, batches_of, select_rows
-from trevision.data.image_files import CROPPED, decode
+from trevision.data.image_files import PHOTOGRAPH, decode
 
 
 def write(path: Path, size: tuple[int, int], seed: int = 0) -> None:
@@ -50,7 +50,10 @@ def test_the_centre_crop_is_the_middle_of_the_image_at_256_pixels(files, row):
     """Of the shorter side 224 of 256 parts remain: gradients run from 16/256 to 240/256 of the range."""
     with Image.open(files.path(row)) as image:
         width, height = image.size
-    share = (CROPPED / 256 * min(width, height) / width, CROPPED / 256 * min(width, height) / height)
+    share = (
+        PHOTOGRAPH.width / 256 * min(width, height) / width,
+        PHOTOGRAPH.width / 256 * min(width, height) / height,
+    )
     red, green, _ = files[torch.tensor([row])][0].float()
     for channel, axis, part in ((red, 0, share[0]), (green, 1, share[1])):
         profile = channel.mean(dim=axis)

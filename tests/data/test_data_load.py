@@ -61,7 +61,7 @@ def test_a_misspelt_source_gets_a_suggestion(typo, meant):
 def test_a_source_like_no_other_gets_the_list_only():
     with pytest.raises(
         DataError,
-        match=r"digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m, or an \.npz file, got '#'$",
+        match=r"digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m, or a \.csv, .* got '#'$",
     ):
         load("#")
 
@@ -88,26 +88,26 @@ def test_availability_says_where_each_set_lies_without_reading_it(tmp_path):
 
 def test_rows_to_predict_of_a_named_set_are_its_test_rows():
     dataset = load("digits")
-    x, labels = load_rows("digits")
-    assert torch.equal(x, dataset.test_x)
-    assert [int(label) for label in labels] == dataset.test_y.tolist()
+    rows = load_rows("digits")
+    assert torch.equal(rows.x, dataset.test_x)
+    assert [int(label) for label in rows.labels] == dataset.test_y.tolist()
 
 
 def test_rows_to_predict_of_a_file_are_its_test_rows_if_it_has_any(tmp_path):
     x, y = np.arange(6.0).reshape(3, 2), np.array(["b", "a", "b"])
     np.savez(tmp_path / "both.npz", x=x, y=y, x_test=x[1:] + 10, y_test=y[1:])
-    rows, labels = load_rows(tmp_path / "both.npz")
-    assert rows.tolist() == (x[1:] + 10).tolist()
-    assert labels.tolist() == ["a", "b"]
+    rows = load_rows(tmp_path / "both.npz")
+    assert rows.x.tolist() == (x[1:] + 10).tolist()
+    assert rows.labels.tolist() == ["a", "b"]
     np.savez(tmp_path / "bare.npz", x=x)
-    rows, labels = load_rows(str(tmp_path / "bare.npz"))
-    assert rows.tolist() == x.tolist()
-    assert labels is None
+    rows = load_rows(str(tmp_path / "bare.npz"))
+    assert rows.x.tolist() == x.tolist()
+    assert rows.labels is None
 
 
 def test_rows_to_predict_may_all_be_of_one_class(tmp_path):
     np.savez(tmp_path / "one.npz", x=np.zeros((2, 2)), y=np.array([4, 4]))
-    assert load_rows(tmp_path / "one.npz")[1].tolist() == [4, 4]
+    assert load_rows(tmp_path / "one.npz").labels.tolist() == [4, 4]
 
 
 @pytest.mark.parametrize(

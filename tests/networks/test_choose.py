@@ -26,6 +26,9 @@ SHAPES = {
         ((3, 24, 96), "resnet18"),
         ((3, 23, 32), "mlp"),
         ((3, 97, 97), "resnet50"),
+        ((3, 31, 200), "resnet18"),
+        ((1, 40, 40), "lenet"),
+        ((3, 64, 64), "resnet18"),
         ((3, 224, 224), "resnet50"),
         ((2, 64, 64), "mlp"),
         ((20,), "mlp"),
@@ -38,7 +41,7 @@ def test_choice_follows_channels_and_pixels(shape: tuple[int, ...], name: str) -
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 20, 20), (1, 8, 8), (3, 24, 24), (3, 40, 100), (20,), (2, 3, 4, 5), (1,)]
+    "shape", [(1, 20, 20), (1, 8, 8), (3, 24, 24), (3, 24, 110), (3, 40, 100), (20,), (2, 3, 4, 5), (1,)]
 )
 def test_the_chosen_network_can_be_built_and_run_on_the_shape(shape: tuple[int, ...]) -> None:
     network = build(choose(shape), shape, 4, seed=0).eval()

@@ -26,6 +26,7 @@ DISTINCT = 0.5
 """A column of words most of whose values occur once tells rows apart, not classes."""
 WORDS_OF_TEXT = 4
 FEW_ROWS = 20
+DATES_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def _recognise_words(name: str, present: pa.Array) -> Column:
         return Column(name, "boolean")
     if np.isfinite(_parsed(present)).mean() >= FITTING:
         return Column(name, "number")
+    some = pc.unique(present)[:DATES_LOOKED_AT]
     for date_format in DATE_FORMATS:
-        if _dates(present, date_format).notna().mean() >= FITTING:
+        if _dates(some, date_format).notna().mean() >= FITTING:
             return Column(name, "date", date_format)
     texts = present.to_pylist()
     if len(texts) >= FEW_ROWS and len(words) > DISTINCT * len(texts):
@@ -128,7 +130,7 @@ def date_parts(values: pa.Array, date_format: str | None) -> np.ndarray:
     dates = _dates(plain(values), date_format)
     moments = dates.dt
     days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
-    parts = (days, moments.month, moments.dayofweek, moments.hour)
+    parts = (days, moments.month, moments.day_of_week, moments.hour)
     return np.column_stack([part.to_numpy(np.float64, na_value=np.nan) for part in parts])
 
 

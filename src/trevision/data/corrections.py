@@ -151,23 +151,37 @@ def _npz_writer(path: Path, corrections: Mapping[int, str]) -> Write:
     arrays = npz_members(path)
     if "y" not in arrays:
         raise DataError(f"{path}: lacks the array y, whose labels are to be replaced")
-    labels = arrays["y"].tolist()
-    _check_rows(path, corrections, len(labels))
-    kind = arrays["y"].dtype
-    for row, text in corrections.items():
-        try:
-            labels[row] = str(text) if kind.kind in "US" else kind.type(text)
-        except ValueError:
-            raise DataError(
-                f"corrections must be labels of type {kind}, as those of {path}, got {text!r} for row {row}"
-            ) from None
-    arrays["y"] = np.array(labels, dtype=None if kind.kind == "U" else kind)
+    _check_rows(path, corrections, len(arrays["y"]))
+    arrays["y"] = _relabelled(path, arrays["y"], corrections)
 
     def write(target: Path) -> None:
         with target.open("wb") as file:  # savez would append .npz to a name without it
-            np.savez(file, **arrays)
+            np.savez(file, allow_pickle=False, **arrays)
 
     return write
+
+
+def _relabelled(path: Path, labels: np.ndarray, corrections: Mapping[int, str]) -> np.ndarray:
+    """The labels with some replaced; a new class among numbers has to be a number."""
+    known = {str(value): value for value in np.unique(labels)}
+    values = labels.tolist()
+    for row, text in corrections.items():
+        try:
+            if text in known:
+                values[row] = known[text]
+            elif labels.dtype.kind in "iu":
+                values[row] = int(text)
+            elif labels.dtype.kind == "U":
+                values[row] = text
+            else:
+                raise ValueError
+        except ValueError:
+            raise DataError(
+                f"corrections must be labels of type {labels.dtype}, as those of {path}, "
+                f"got {text!r} for row {row}"
+            ) from None
+    # Text gets the width that its longest label needs.
+    return np.array(values, dtype=None if labels.dtype.kind == "U" else labels.dtype)
 
 
 def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path) -> Write:

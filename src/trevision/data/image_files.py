@@ -154,8 +154,7 @@ def decode(
             image = _eight_bits(file, framing.channels)
     except FileNotFoundError:
         raise DataError(f"{path}: does not exist; are all archives of images unpacked?") from None
-    # Pillow has all of these for damaged files.
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # of damaged files, Pillow's readers raise nearly anything
         raise DataError(f"{path}: cannot be decoded ({error}); fetch the file again") from error
     image = _resized_crop(image, framing, across, down)
     pixels = np.asarray(image).reshape(framing.height, framing.width, framing.channels)

@@ -7,7 +7,7 @@ number does not depend on what could be read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from trevision.data.columns import plain
 from trevision.data.dataset import DataError, Dataset
 from trevision.data.download import Progress
 from trevision.data.image_files import Framing, ImageFiles, decode, decoding_threads
@@ -35,7 +36,10 @@ MOST_BYTES = 2 << 30
 MOST_FILES_NAMED = 3
 _GREY = {"1", "L", "LA", "F", "I", "I;16", "I;16B", "I;16L"}
 
+ITEMS_AT_ONCE = 4096
+
 T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +57,6 @@ class Listing:
 
 def is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
-
-
-def list_images(source: str | Path, reading: Reading, *, training: bool = True) -> Listing:
-    """The images of a folder or of a table that names them."""
-    if kind_of(source) == "folder":
-        return list_folder(Path(source).expanduser(), training=training)
-    table = open_table(source)
-    roles = training_roles(table, reading) if training else prediction_roles(table, reading)
-    return _list_table(table, reading, roles)
 
 
 def list_folder(folder: Path, *, training: bool = True) -> Listing:
@@ -110,9 +105,9 @@ def path_column(table: Table, reading: Reading, known: Iterable[int | None] = ()
     """The column that holds paths of images: the one that is named, or whose values are such; else None."""
     if reading.path_column is not None:
         return find_column(table.path, table.header, reading.path_column, "path_column")
-    first = next(iter(table.blocks()), None)
-    for place in range(len(table.columns)) if first is not None else ():
-        column = first.column(place).drop_null()[:20]
+    first = next(table.blocks())
+    for place in range(len(table.columns)):
+        column = plain(first.column(place)).drop_null()[:20]
         if place in known or len(column) == 0 or not pa.types.is_string(column.type):
             continue
         values = column.to_pylist()
@@ -121,12 +116,12 @@ def path_column(table: Table, reading: Reading, known: Iterable[int | None] = ()
     return None
 
 
-def names_images(source: str | Path, reading: Reading) -> bool:
-    """Whether a table holds paths of images rather than features."""
-    return path_column(open_table(source), reading) is not None
-
-
-def _list_table(table: Table, reading: Reading, roles: Roles) -> Listing:
+def list_table(table: Table, reading: Reading, *, training: bool = True) -> Listing:
+    """The images that a table names, in its order."""
+    for role in ("text_column", "ignore_column"):
+        if getattr(reading, role):
+            raise DataError(f"{role} must be left out for {table.path}: it is a table of images")
+    roles = training_roles(table, reading) if training else prediction_roles(table, reading)
     place = path_column(table, reading, roles.places)
     if place is None:
         raise DataError(
@@ -156,8 +151,6 @@ def read_images(listing: Listing, reading: Reading, progress: Progress | None = 
     notes = (*listing.notes, *_notes_on(broken, listing), *chosen.notes)
     trusted_x, trusted_y = x_of(x, chosen.trusted_rows), torch.from_numpy(chosen.trusted_codes)
     if reading.clean_source is not None:
-        if len(trusted_y):
-            raise DataError("clean_source and clean_column must not both be given for images")
         trusted_x, trusted_y, more = _clean_images(reading, framing, chosen.classes)
         notes += more
     return Dataset(
@@ -198,9 +191,12 @@ def _clean_images(
 ) -> tuple[Rows, Tensor, tuple[str, ...]]:
     """The images of the second source, whose labels are right."""
     assert reading.clean_source is not None
-    listing = list_images(
-        reading.clean_source, Reading(reading.label_column, path_column=reading.path_column)
-    )
+    source = Path(reading.clean_source).expanduser()
+    if kind_of(source) == "folder":
+        listing = list_folder(source)
+    else:
+        known = Reading(label_column=reading.label_column, path_column=reading.path_column)
+        listing = list_table(open_table(source), known)
     assert listing.labels is not None
     x, broken = decode_all(listing, framing, None)
     codes = listing.labels.codes.copy()
@@ -222,8 +218,8 @@ def choose_framing(listing: Listing, image_size: int | None) -> Framing:
         try:
             with Image.open(listing.folder / path) as file:
                 return file.size, file.mode in _GREY
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-            return None  # told when it is decoded
+        except Exception:  # as in `decode`, which tells it
+            return None
 
     seen = [one for one in _in_threads(look, listing.paths) if one is not None]
     if not seen:
@@ -271,9 +267,11 @@ def decode_all(listing: Listing, framing: Framing, progress: Progress | None) ->
     return ImageFiles(listing.folder, names, framing=framing), broken
 
 
-def _in_threads(work: Callable[[T], object], items: Iterable[T]) -> Iterable:
+def _in_threads(work: Callable[[T], Result], items: Sequence[T]) -> Iterator[Result]:
+    """What `work` gives for each item, in order; not all are handed to the threads at once."""
     with ThreadPoolExecutor(decoding_threads(), thread_name_prefix="decode") as pool:
-        yield from pool.map(work, items)
+        for start in range(0, len(items), ITEMS_AT_ONCE):
+            yield from pool.map(work, items[start : start + ITEMS_AT_ONCE])
 
 
 def _notes_on(broken: dict[int, str], listing: Listing) -> tuple[str, ...]:

@@ -13,13 +13,14 @@ from trevision.data.clothing1m import CLOTHING1M_FILES, load_clothing1m
 from trevision.data.dataset import DataError, Dataset
 from trevision.data.digits import DIGITS_FOLDER, load_digits
 from trevision.data.download import Progress
-from trevision.data.image_folder import list_images, names_images, read_image_rows, read_images
+from trevision.data.image_folder import list_folder, list_table, path_column, read_image_rows, read_images
 from trevision.data.locations import FileSet, candidate_folders, find
 from trevision.data.mnist import FASHION_MNIST_FILES, MNIST_FILES, load_fashion_mnist, load_mnist
 from trevision.data.preprocessing import Preprocessing
 from trevision.data.reading import Reading, kind_of
 from trevision.data.rows import SourceRows
 from trevision.data.table_source import read_table, read_table_rows
+from trevision.data.tables import open_table
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,13 @@ def load(
     reading.check(kind, name)
     if kind == "npz":
         return read_npz(Path(source), reading.clean_source)
-    if kind == "folder" or (kind == "table" and names_images(source, reading)):
-        return read_images(list_images(source, reading), reading, progress)
+    if kind == "folder":
+        return read_images(list_folder(Path(source).expanduser()), reading, progress)
     if kind == "table":
-        return read_table(source, reading, progress, preprocessing)
+        table = open_table(source)
+        if path_column(table, reading) is None:
+            return read_table(table, reading, progress, preprocessing)
+        return read_images(list_table(table, reading), reading, progress)
     return SOURCES[name].read(data_dir, progress)
 
 
@@ -99,12 +103,17 @@ def load_rows(
     kind = "named" if str(source) in SOURCES else kind_of(source)
     if kind == "npz":
         return SourceRows(*read_npz_rows(source))
-    if kind == "folder" or (kind == "table" and preprocessing is None and names_images(source, reading)):
-        return read_image_rows(list_images(source, reading, training=False), shape, progress)
+    if kind == "folder":
+        return read_image_rows(list_folder(Path(source).expanduser(), training=False), shape, progress)
     if kind == "table":
-        if preprocessing is None:
-            raise DataError(f"{source} is a table, but the model was not trained on one")
-        return read_table_rows(source, reading, preprocessing, progress)
+        table = open_table(source)
+        if preprocessing is not None:
+            return read_table_rows(table, reading, preprocessing, progress)
+        if path_column(table, reading) is None:
+            raise DataError(
+                f"{source} is a table without paths of images, and the model was not trained on one"
+            )
+        return read_image_rows(list_table(table, reading, training=False), shape, progress)
     dataset = load(source, data_dir, progress)
     # Every named set has a test part.
     assert dataset.test_x is not None

@@ -41,7 +41,8 @@ class Reading:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Reading:
         """What a config.json says of the reading; nothing, in one written before there was any."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in stored.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+        return cls(**values)
 
     @property
     def trusts_rows(self) -> bool:
@@ -67,6 +68,8 @@ class Reading:
                 raise DataError(f"{name} is a choice for {fits}, got source {source!r}; leave it out")
         if self.image_size is not None and not 4 <= self.image_size <= LARGEST_IMAGE_SIZE:
             raise DataError(f"image_size must lie in [4, {LARGEST_IMAGE_SIZE}] pixels, got {self.image_size}")
+        if self.clean_column is not None and self.clean_source is not None:
+            raise DataError("clean_column and clean_source must not both be given; leave one out")
         used: dict[str, str] = {}
         for role in (*columns, "path_column"):
             given = getattr(self, role)

@@ -7,7 +7,6 @@ preprocessing is fitted; the second transforms every block into its place of one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -58,13 +57,17 @@ class Survey:
 
 
 def read_table(
-    path: Path | str,
+    table: Table,
     reading: Reading,
     progress: Progress | None = None,
     preprocessing: Preprocessing | None = None,
 ) -> Dataset:
     """The table as a data set; with a `preprocessing`, its columns are read as that was fitted to do."""
-    table = open_table(path)
+    if reading.image_size is not None:
+        raise DataError(
+            f"image_size is a choice for images, but no column of {table.path} holds paths of any; leave it "
+            "out, or name the column with --path-column"
+        )
     roles = training_roles(table, reading)
     first, second = halves(progress)
     found = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
@@ -82,8 +85,7 @@ def read_table(
     x, misfits = transformed(table, preprocessing, place, second)
     trusted_x, trusted_y = x[len(chosen.rows) :], torch.from_numpy(chosen.trusted_codes)
     if reading.clean_source is not None:
-        more_x, more_y, more = _clean_rows(reading, preprocessing, chosen.classes)
-        trusted_x, trusted_y = torch.cat([trusted_x, more_x]), torch.cat([trusted_y, more_y])
+        trusted_x, trusted_y, more = _clean_rows(reading, preprocessing, chosen.classes)
         notes += more
     return Dataset(
         name=table.path.stem,
@@ -103,10 +105,9 @@ def read_table(
 
 
 def read_table_rows(
-    path: Path | str, reading: Reading, preprocessing: Preprocessing, progress: Progress | None = None
+    table: Table, reading: Reading, preprocessing: Preprocessing, progress: Progress | None = None
 ) -> SourceRows:
     """Every row of a table, with its label and its name where the table has those columns."""
-    table = open_table(path)
     roles = prediction_roles(table, reading)
     _check_columns(table, preprocessing)
     first, second = halves(progress)
@@ -143,13 +144,14 @@ def _clean_rows(
 
 def training_roles(table: Table, reading: Reading) -> Roles:
     """The places of the columns that the reading gives a role; every named column has to be there."""
-    for name in (*reading.text_column, *reading.ignore_column):
-        find_column(table.path, table.header, name, "text_column or ignore_column")
-    name, clean = (
+    for role in ("text_column", "ignore_column"):
+        for name in getattr(reading, role):
+            find_column(table.path, table.header, name, role)
+    named, clean = (
         None if column is None else find_column(table.path, table.header, column, role)
         for column, role in ((reading.name_column, "name_column"), (reading.clean_column, "clean_column"))
     )
-    return Roles(find_label_column(table.path, table.header, reading), name, clean)
+    return Roles(find_label_column(table.path, table.header, reading), named, clean)
 
 
 def prediction_roles(table: Table, reading: Reading) -> Roles:
@@ -195,14 +197,12 @@ def survey(table: Table, roles: Roles, progress: Progress | None, sample_rows: i
     The sample is drawn with a fixed seed, in one pass: every row gets a random number, and the rows with the
     smallest numbers stay.
     """
-    rng = np.random.default_rng(0)
+    sample = _Sample(sample_rows)
     labels: list[pa.Array] = []
     names: list[np.ndarray] = []
     clean: list[pa.Array] = []
     paths: list[np.ndarray] = []
-    kept: list[pa.RecordBatch] = []
-    keys = np.empty(0)
-    counting = dict.fromkeys(table.columns) if sample_rows else {}
+    counting: dict[str, float | None] = dict.fromkeys(table.columns) if sample_rows else {}
     rows = 0
     for block in table.blocks(progress):
         if roles.label is not None:
@@ -215,7 +215,7 @@ def survey(table: Table, roles: Roles, progress: Progress | None, sample_rows: i
             paths.append(words(block.column(roles.path)))
         if sample_rows:
             counting = _still_counting(counting, block)
-            keys, kept = _sampled(keys, kept, block, rng.random(block.num_rows), sample_rows)
+            sample.add(block)
         rows += block.num_rows
     return Survey(
         rows,
@@ -223,24 +223,43 @@ def survey(table: Table, roles: Roles, progress: Progress | None, sample_rows: i
         np.concatenate(names) if names else None,
         truths(clean, f"{table.path}: clean_column") if clean else None,
         np.concatenate(paths) if paths else None,
-        pa.Table.from_batches(kept) if kept else pa.table({}),
+        sample.table(),
         frozenset(counting),
     )
 
 
-def _sampled(
-    keys: np.ndarray, kept: list[pa.RecordBatch], block: pa.RecordBatch, new_keys: np.ndarray, most: int
-) -> tuple[np.ndarray, list[pa.RecordBatch]]:
-    keys = np.concatenate([keys, new_keys])
-    kept = [*kept, block]
-    if len(keys) <= most:
-        return keys, kept
-    stays = np.zeros(len(keys), dtype=bool)
-    stays[np.argpartition(keys, most)[:most]] = True
-    ends = np.cumsum([one.num_rows for one in kept])[:-1]
-    # take copies, so that the rows that go free their memory; a filter would do the same.
-    kept = [one.take(np.flatnonzero(s)) for one, s in zip(kept, np.split(stays, ends), strict=True)]
-    return keys[stays], kept
+class _Sample:
+    """The rows that drew the smallest random numbers, at most `most` of them, in their order."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.limit = most, 1.0
+        self.rng = np.random.default_rng(0)
+        self.blocks: list[pa.RecordBatch] = []
+        self.keys: list[np.ndarray] = []
+
+    def add(self, block: pa.RecordBatch) -> None:
+        self.blocks.append(block)
+        self.keys.append(self.rng.random(block.num_rows))
+        self._drop()
+        if sum(map(len, self.keys)) > 2 * self.most:
+            self._shrink()
+
+    def table(self) -> pa.Table:
+        if sum(map(len, self.keys)) > self.most:
+            self._shrink()
+        return pa.Table.from_batches(self.blocks) if self.blocks else pa.table({})
+
+    def _shrink(self) -> None:
+        """Lower the limit so that `most` rows remain under it."""
+        self.limit = float(np.partition(np.concatenate(self.keys), self.most)[self.most])
+        for place in range(len(self.blocks)):
+            self._drop(place)
+
+    def _drop(self, place: int = -1) -> None:
+        stays = self.keys[place] < self.limit
+        if not stays.all():
+            self.blocks[place] = self.blocks[place].filter(pa.array(stays))
+            self.keys[place] = self.keys[place][stays]
 
 
 def _still_counting(last: dict[str, float | None], block: pa.RecordBatch) -> dict[str, float | None]:
@@ -292,7 +311,7 @@ def recognise_columns(
         if column.date_format == "%m/%d/%Y":
             notes.append(f"Dates in column {name!r} are read as month/day/year.")
     if not columns:
-        raise DataError(f"{table.path}: has no column to learn from besides the labels; {' '.join(notes)}")
+        raise DataError(" ".join([f"{table.path}: has no column left to learn from.", *notes]))
     if found.rows > len(found.sample):
         notes.append(
             f"Columns were recognised and scaled by {len(found.sample)} of the {found.rows} rows, "

@@ -207,7 +207,11 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         x = features(validate_data(self, X, reset=False, allow_nd=True))
         if tuple(x.shape[1:]) != self.shape_:
             raise ValueError(f"X must have rows of shape {self.shape_}, as in fit, got {tuple(x.shape[1:])}")
-        probs = class_probs(self.model_, x).double().numpy()
+        model = self.model_
+        if x.ndim == 2 and (self.network is None or isinstance(self.network, str)):
+            # In single precision a row's probabilities change in the seventh digit with the rows around it.
+            model, x = copy.deepcopy(model).double(), x.double()
+        probs = class_probs(model, x).double().numpy()
         return probs / probs.sum(axis=1, keepdims=True)
 
     def predict_noisy_proba(self, X) -> np.ndarray:

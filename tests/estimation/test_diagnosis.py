@@ -126,7 +126,9 @@ def test_without_certain_rows_there_are_no_anchors() -> None:
 def test_probabilities_that_are_too_sure_are_found() -> None:
     probs, labels = noisy_rows()
     sharp = probs**4 / (probs**4).sum(axis=1, keepdims=True)
-    found = by_check(diagnose(sharp, labels, estimate(sharp, labels, bootstrap=20)))["calibration"]
+    found = by_check(diagnose(sharp, labels, estimate(sharp, labels, "confident-joint", bootstrap=20)))[
+        "calibration"
+    ]
     assert found.verdict == "bad"
     assert found.value == pytest.approx(0.2, abs=0.06)  # 0.76 of labels are right where nearly 1 was said
 
@@ -171,7 +173,7 @@ def test_a_trifle_stays_good_however_many_rows_there_are(monkeypatch) -> None:
 
 def test_a_sample_of_the_rows_tells_the_same(monkeypatch) -> None:
     probs, labels = noisy_rows(20_000)
-    made = estimate(probs[:5000], labels[:5000], bootstrap=20)
+    made = estimate(probs[:5000], labels[:5000], "confident-joint", bootstrap=20)
     sharp = probs**3 / (probs**3).sum(axis=1, keepdims=True)
     whole = by_check(diagnose(sharp, labels, made))["calibration"]
     monkeypatch.setattr(diagnosis, "MOST_TESTED", 4000)

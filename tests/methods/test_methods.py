@@ -139,7 +139,9 @@ def test_a_trusted_set_initialises_t_and_selects_by_its_own_error(blobs):
     trusted_x, trusted_y = blobs.test_x[:200], blobs.test_y[:200]
     model = TRevisionClassifier(schedule=SCHEDULE, random_state=0)
     model.fit(blobs.x, blobs.noisy, clean_X=trusted_x, clean_y=trusted_y)
-    plain = TRevisionClassifier(schedule=SCHEDULE, random_state=0).fit(blobs.x, blobs.noisy)
+    plain = TRevisionClassifier(schedule=SCHEDULE, estimator="anchor", random_state=0).fit(
+        blobs.x, blobs.noisy
+    )
     trusted_error = transition_error(model.initial_transition_matrix_, blobs.transition)
     assert trusted_error < transition_error(plain.initial_transition_matrix_, blobs.transition)
     assert trusted_error < 0.25

@@ -168,11 +168,15 @@ def test_a_curve_breaks_between_stages_marks_the_chosen_epoch_and_leaves_out_nan
         {"stage": stage, "epoch": epoch, "train_loss": loss, "noisy_validation_error": 0.5}
         for stage, epoch, loss in (("a", 1, 4.0), ("a", 2, 3.0), ("b", 1, float("nan")), ("b", 2, 0.0))
     ]
-    loss = draw_curves(history, ("b", 2))[1]
+    error, loss = draw_curves(history, ("b", 2))
     assert [len(line.split()) for line in loss.lines] == [2, 1]
     # The axis goes from 0 at the bottom, y = 164, to 4 at the top, y = 14; across from x = 46 to 350.
     assert loss.lines[0].split()[0] == "46.0,14.0"
     assert loss.chosen == (350.0, 164.0)
+    before_revision = {"stage": "c", "epoch": 0, "noisy_validation_error": 0.5}
+    assert [tick.text for tick in error.across] == ["1", "2", "4"]
+    longer = draw_curves([*history, before_revision], ("b", 2))[0]
+    assert [tick.text for tick in longer.across] == ["1", "3", "4"]
 
 
 def test_a_missing_file_names_the_command_that_writes_it(table_run, capsys, tmp_path):
@@ -181,7 +185,8 @@ def test_a_missing_file_names_the_command_that_writes_it(table_run, capsys, tmp_
     for name in ("issues.parquet", "noise.json"):
         content = (folder / name).read_bytes()
         (folder / name).unlink()
-        assert f"run `trevision issues {folder}` first" in status_2(capsys, "report", folder, "--out", page)
+        with pytest.raises(ValueError, match="run `trevision issues .*` first"):
+            write_report(folder, page)
         (folder / name).write_bytes(content[: len(content) // 2])
         assert f"{folder / name}" in status_2(capsys, "report", folder, "--out", page)
         (folder / name).write_bytes(content)

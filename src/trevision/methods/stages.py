@@ -67,9 +67,20 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
             problem.data.trusted_y.numpy(),
         )
     if problem.out_of_sample is not None:
-        return solve(ProbabilityRows(*problem.out_of_sample.rows(problem.data))).transition
+        return _likeliest(ProbabilityRows(*problem.out_of_sample.rows(problem.data)))
     probs = noisy_probs(problem, posterior, problem.data.train_x)
     return anchor_transition(probs, problem.schedule.anchor_percentile)
+
+
+def _likeliest(rows: ProbabilityRows) -> np.ndarray:
+    """T by maximum likelihood, its zeros filled: a loss through T must not call a label impossible.
+
+    Half a label of each class is shared out evenly among all labels.
+    """
+    found = solve(rows)
+    counts = len(rows) * found.prior[:, None] * found.transition + 0.5 / rows.num_classes
+    matrix: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
+    return matrix
 
 
 def noisy_probs(problem: Problem, posterior: StageResult, x: Rows) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 WIDTH, HEIGHT = 360, 190
@@ -58,6 +59,8 @@ class StageLine:
 def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> list[Drawing]:
     """A panel for each measure that the run recorded at least twice."""
     drawings = []
+    # A stage may begin with a record of the state before it, which is no epoch of its own.
+    trained = list(accumulate(int("train_loss" in record) for record in history))
     for key, title, is_share, from_zero in MEASURES:
         # A loss that diverged is recorded as nan, and has no place on an axis.
         points = [
@@ -66,7 +69,7 @@ def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> lis
             if key in record and math.isfinite(record[key])
         ]
         if len(points) > 1:
-            drawings.append(_draw(key, title, is_share, from_zero, points, len(history), selected))
+            drawings.append(_draw(key, title, is_share, from_zero, points, trained, selected))
     return drawings
 
 
@@ -87,9 +90,10 @@ def _draw(
     is_share: bool,
     from_zero: bool,
     points: list[tuple[int, dict[str, Any]]],
-    length: int,
+    trained: list[int],
     selected: tuple[str, int],
 ) -> Drawing:
+    length = len(trained)
     ticks = nice_ticks([record[key] for _, record in points] + [0.0] * from_zero)
     bottom, top = ticks[0], ticks[-1]
 
@@ -113,14 +117,14 @@ def _draw(
         for place, record in points
         if (record["stage"], record["epoch"]) == selected
     ]
-    epochs = sorted({0, (length - 1) // 2, length - 1})
+    places = sorted({0, (length - 1) // 2, length - 1})
     first, last = points[0][1][key], points[-1][1][key]
     return Drawing(
         title=title,
-        described=f"{title}: from {told(first)} at the start to {told(last)} at the end of {length} epochs.",
+        described=f"{title}: from {told(first)} at first to {told(last)} after {trained[-1]} epochs.",
         lines=lines,
         borders=borders,
-        across=[Tick(x(place), str(place + 1)) for place in epochs],
+        across=[Tick(x(place), str(trained[place])) for place in places],
         upward=[Tick(y(value), told(value)) for value in ticks],
         chosen=chosen[0] if chosen else None,
     )

@@ -39,7 +39,7 @@ class Matrices:
 
     names: list[str]
     all_classes: int
-    darkest: float
+    strongest: float
     """The off-diagonal share that the full colour stands for."""
     panels: list[Panel]
     low: np.ndarray
@@ -78,14 +78,14 @@ def draw_matrices(run: RunRecord) -> Matrices:
     if np.allclose(run.initial, run.revised, atol=1e-6):
         described = [("Of the run", "this method does not revise it", run.revised, False), described[2]]
     off_diagonal = ~np.eye(len(kept), dtype=bool)
-    darkest = max(max(float(matrix[block][off_diagonal].max()) for _, _, matrix, _ in described), 0.01)
+    strongest = max(max(float(matrix[block][off_diagonal].max()) for _, _, matrix, _ in described), 0.01)
     panels = [
-        Panel(title, about, matrix[block], _cells(matrix[block], darkest), has_interval)
+        Panel(title, about, matrix[block], _cells(matrix[block], strongest), has_interval)
         for title, about, matrix, has_interval in described
     ]
     names = [run.noise.classes[place] for place in kept]
     low, high = run.noise.low[block], run.noise.high[block]
-    return Matrices(names, len(run.noise.classes), darkest, panels, low, high)
+    return Matrices(names, len(run.noise.classes), strongest, panels, low, high)
 
 
 def _most_confused(joint: np.ndarray) -> np.ndarray:
@@ -95,10 +95,10 @@ def _most_confused(joint: np.ndarray) -> np.ndarray:
     return np.sort(np.argsort(-taking_part, kind="stable")[:MOST_CLASSES])
 
 
-def _cells(matrix: np.ndarray, darkest: float) -> list[list[Cell]]:
+def _cells(matrix: np.ndarray, strongest: float) -> list[list[Cell]]:
     return [
         [
-            _cell(float(value), "right" if i == j else "wrong", 1.0 if i == j else darkest)
+            _cell(float(value), "right" if i == j else "wrong", 1.0 if i == j else strongest)
             for j, value in enumerate(row)
         ]
         for i, row in enumerate(matrix)

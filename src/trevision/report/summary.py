@@ -96,7 +96,7 @@ def trust(noise: FoundNoise) -> str:
     if verdicts["bad"]:
         return (
             f"The noise matrix should not be relied on: {verdicts['bad']} of its {total} checks failed; "
-            "the sections below say why."
+            "each says why."
         )
     if cautions := verdicts["caution"]:
         call = "calls" if cautions == 1 else "call"

@@ -185,8 +185,8 @@ def test_every_row_is_as_likely_in_the_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(tables_module, "BLOCK_BYTES", 2000)
     path = written(pd.DataFrame({"v": np.arange(4000), "label": "a"}), tmp_path / "t.csv")
     table = open_table(path)
-    found = source_module.survey(table, source_module.Roles(1), None, sample_rows=1000)
-    drawn = numbers(found.sample.column("v"))
+    found, sample = source_module.survey(table, source_module.Roles(1), None, sample_rows=1000)
+    drawn = numbers(sample.column("v"))
     assert len(drawn) == len(set(drawn.tolist())) == 1000
     # Of 1000 rows drawn from ten tenths, each has 100 give or take a few times 8.5.
     assert np.abs(np.bincount((drawn // 400).astype(int), minlength=10) - 100).max() < 40

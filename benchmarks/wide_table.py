@@ -1,6 +1,6 @@
 """What reading a long and wide table costs: 1,000,000 rows of 100 columns from a .csv file.
 
-Claim: reading takes no more memory at its peak than the rows it ends with, as float32, and 1 GB besides,
+Claim: reading takes no more memory at its peak than the rows it ends with, as float32, and 1.2 GB besides,
 which holds Python and its libraries, the sample that columns are recognised by, and the blocks under way.
 
 The file (about 0.8 GB) is written to a temporary folder first and removed afterwards. It has 85 columns of

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from trevision.cli import main
-from trevision.data import load
+from trevision.data import image_folder, load
 from trevision.noise import corrupt, pair_flip
 
 ROWS = 60
@@ -306,6 +306,15 @@ def test_a_folder_with_damaged_and_strange_files_is_fitted_and_they_are_told(tmp
     assert [int(row["row"]) for row in predicted] == list(range(40))
     assert np.mean([row["name"].startswith(row["label"]) for row in predicted]) > 0.9
     assert "accuracy" in capsys.readouterr().out
+
+
+def test_images_too_many_for_memory_are_learnt_from_their_files(tmp_path, monkeypatch, capsys):
+    folder = images(tmp_path / "pets")
+    monkeypatch.setattr(image_folder, "MOST_BYTES", 100)
+    fit(folder)
+    run("predict", tmp_path / "run", folder, "--out", tmp_path / "p.csv")
+    predicted = rows_of(tmp_path / "p.csv")
+    assert np.mean([row["name"].startswith(row["label"]) for row in predicted]) > 0.9
 
 
 def test_images_without_classes_are_predicted_by_a_model_of_images(tmp_path, capsys):

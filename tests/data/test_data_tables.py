@@ -185,8 +185,8 @@ def test_every_row_is_as_likely_in_the_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(tables_module, "BLOCK_BYTES", 2000)
     path = written(pd.DataFrame({"v": np.arange(4000), "label": "a"}), tmp_path / "t.csv")
     table = open_table(path)
-    found = source_module.survey(table, source_module.Roles(1), None, sample_rows=1000)
-    drawn = numbers(found.sample.column("v"))
+    found, sample = source_module.survey(table, source_module.Roles(1), None, sample_rows=1000)
+    drawn = numbers(sample.column("v"))
     assert len(drawn) == len(set(drawn.tolist())) == 1000
     # Of 1000 rows drawn from ten tenths, each has 100 give or take a few times 8.5.
     assert np.abs(np.bincount((drawn // 400).astype(int), minlength=10) - 100).max() < 40
@@ -248,6 +248,25 @@ def test_label_or_y_is_the_label_column_unless_both_are_there(tmp_path):
     assert load(written(frame, tmp_path / "a.csv")).train_y.tolist() == [0, 1, 0, 1]
     with pytest.raises(DataError, match=r"has Y and label, so say which .* with --label-column"):
         load(written(frame.assign(label=[1, 1, 0, 0]), tmp_path / "b.csv"))
+
+
+def test_a_row_of_the_wrong_length_is_named_by_its_number_whatever_stands_before_it(tmp_path, monkeypatch):
+    rows = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text(f'\n\nv,label\n{rows}\n"1\n2",a\n\n5,a,b\n')
+    for size in (16 << 20, 100):
+        monkeypatch.setattr(tables_module, "BLOCK_BYTES", size)
+        with pytest.raises(DataError, match="row 41 has too many fields, 3 instead of 2"):
+            load(tmp_path / "t.csv")
+
+
+def test_headers_of_odd_forms_are_read(tmp_path):
+    (tmp_path / "t.csv").write_text('\n\t"two\nlines"\tlabel\n7\t3\ta\n9\t5\tb\n2\t5\ta\n0\t1\tb\n')
+    dataset = load(tmp_path / "t.csv")
+    assert [column.name for column in dataset.preprocessing.columns] == ["column 1", "two\nlines"]
+    assert dataset.train_y.tolist() == [0, 1, 0, 1]
+    (tmp_path / "bare.csv").write_text("v,label")
+    with pytest.raises(DataError, match=r"bare\.csv: holds a header and no rows"):
+        load(tmp_path / "bare.csv")
 
 
 def test_blank_lines_and_utf_16_are_read(tmp_path):

@@ -58,11 +58,11 @@ def recognise(name: str, values: pa.Array | pa.ChunkedArray) -> Column:
 
 
 def _recognise_words(name: str, present: pa.Array) -> Column:
+    if np.isfinite(_parsed(present)).mean() >= FITTING:
+        return Column(name, "number")
     words = pc.unique(pc.utf8_lower(pc.utf8_trim_whitespace(present))).to_pylist()
     if len(words) <= 2 and all(word in BOOLEANS for word in words):
         return Column(name, "boolean")
-    if np.isfinite(_parsed(present)).mean() >= FITTING:
-        return Column(name, "number")
     some = pc.unique(present)[:DATES_LOOKED_AT]
     for date_format in DATE_FORMATS:
         if _dates(some, date_format).notna().mean() >= FITTING:

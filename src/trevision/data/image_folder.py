@@ -128,7 +128,7 @@ def list_table(table: Table, reading: Reading, *, training: bool = True) -> List
             f"{table.path}: no column holds paths of images; say which with --path-column, "
             f"its columns: {listed(table.columns)}"
         )
-    found = survey(table, Roles(roles.label, roles.name, roles.clean, place), None, sample_rows=0)
+    found, _ = survey(table, Roles(roles.label, roles.name, roles.clean, place), None, sample_rows=0)
     assert found.paths is not None
     paths = ["" if value != value else str(value) for value in found.paths]
     labels, notes = label_column(found.labels) if roles.label is not None else (None, ())

@@ -16,16 +16,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import sklearn
-import skops.io
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from skops.io.exceptions import UntrustedTypesFoundException
 
-from trevision.data.columns import DATE_PARTS, Column, booleans, date_parts, numbers, words
+from trevision.data.columns import DATE_PARTS, Column, booleans, date_parts, numbers, plain, words
 from trevision.data.dataset import DataError
 
 PREPROCESSING_FILE = "preprocessing.skops"
@@ -73,6 +71,8 @@ class Preprocessing:
 
     def save(self, path: Path) -> None:
         """Write it to one file."""
+        import skops.io  # here and below: most of a second that only tables need
+
         skops.io.dump(self.transformer, path)
         told = {
             "columns": [asdict(column) for column in self.columns],
@@ -82,9 +82,9 @@ class Preprocessing:
             archive.writestr(_COLUMNS_MEMBER, json.dumps(told))
 
 
-def fit_preprocessing(columns: tuple[Column, ...], sample: dict[str, pa.Array], rows: int) -> Preprocessing:
+def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) -> Preprocessing:
     """Fit the transformer to a sample of the values of `columns`, for a table of `rows` rows."""
-    table = prepared(columns, sample)
+    table = prepared(columns, {column.name: plain(sample.column(column.name)) for column in columns})
     by_kind = {kind: [c.name for c in columns if c.kind == kind] for kind in ("category", "text")}
     numeric = [name for name in table.columns if name not in (*by_kind["category"], *by_kind["text"])]
     steps: list[tuple[str, Any, Any]] = []
@@ -149,6 +149,8 @@ def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.Dat
 
 def load_preprocessing(path: Path) -> Preprocessing:
     """Read what `save` wrote; a file that names anything but the few classes it may is refused."""
+    import skops.io
+
     try:
         with zipfile.ZipFile(path) as archive:
             told = json.loads(archive.read(_COLUMNS_MEMBER))
@@ -159,8 +161,6 @@ def load_preprocessing(path: Path) -> Preprocessing:
         raise DataError(
             f"{path}: there is no such file, so the table cannot be read as in training"
         ) from None
-    except UntrustedTypesFoundException as error:
-        raise DataError(f"{path}: names code that is not trusted and is not loaded ({error})") from None
     except DataError:
         raise
     # Of a damaged file anything may be raised, by zipfile, by json or by the reading of arrays.

@@ -44,14 +44,13 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What the first reading finds: the columns with a role, whole, and a sample of the rows."""
+    """What the first reading finds: how many rows there are, and the columns with a role, whole."""
 
     rows: int
     labels: list[pa.Array]
     names: np.ndarray | None
     clean: np.ndarray | None
     paths: np.ndarray | None
-    sample: pa.Table
     counting: frozenset[str]
     """Columns that only count the rows."""
 
@@ -70,15 +69,15 @@ def read_table(
         )
     roles = training_roles(table, reading)
     first, second = halves(progress)
-    found = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
+    found, sample = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
     labels, notes = label_column(found.labels)
     chosen = sort_rows(labels, found.clean, str(table.path))
     notes = (*table.notes, *notes, *chosen.notes)
     if preprocessing is None:
-        columns, more = recognise_columns(table, found, roles, reading)
-        sample = {column.name: plain(found.sample.column(column.name)) for column in columns}
+        columns, more = recognise_columns(table, found, sample, roles, reading)
         preprocessing = fit_preprocessing(columns, sample, found.rows)
         notes += more
+    del sample  # its memory serves the second reading
     place = np.full(found.rows, -1)
     place[chosen.rows] = np.arange(len(chosen.rows))
     place[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
@@ -111,7 +110,7 @@ def read_table_rows(
     roles = prediction_roles(table, reading)
     _check_columns(table, preprocessing)
     first, second = halves(progress)
-    found = survey(table, roles, first, sample_rows=0)
+    found, _ = survey(table, roles, first, sample_rows=0)
     x, misfits = transformed(table, preprocessing, np.arange(found.rows), second)
     labels = None
     if roles.label is not None:
@@ -133,7 +132,7 @@ def _clean_rows(
     assert reading.clean_source is not None
     table = open_table(reading.clean_source)
     label = find_label_column(table.path, table.header, reading)
-    found = survey(table, Roles(label), None, sample_rows=0)
+    found, _ = survey(table, Roles(label), None, sample_rows=0)
     rows, codes, note = trusted_codes(label_column(found.labels)[0], classes, str(table.path))
     _check_columns(table, preprocessing)
     place = np.full(found.rows, -1)
@@ -191,7 +190,9 @@ def halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]
     )
 
 
-def survey(table: Table, roles: Roles, progress: Progress | None, sample_rows: int) -> Survey:
+def survey(
+    table: Table, roles: Roles, progress: Progress | None, sample_rows: int
+) -> tuple[Survey, pa.Table]:
     """Read the whole table once for its columns with a role and a sample of at most `sample_rows` rows.
 
     The sample is drawn with a fixed seed, in one pass: every row gets a random number, and the rows with the
@@ -217,15 +218,15 @@ def survey(table: Table, roles: Roles, progress: Progress | None, sample_rows: i
             counting = _still_counting(counting, block)
             sample.add(block)
         rows += block.num_rows
-    return Survey(
+    found = Survey(
         rows,
         labels,
         np.concatenate(names) if names else None,
         truths(clean, f"{table.path}: clean_column") if clean else None,
         np.concatenate(paths) if paths else None,
-        sample.table(),
         frozenset(counting),
     )
+    return found, sample.table()
 
 
 class _Sample:
@@ -291,7 +292,7 @@ def _names(column: pa.Array, start: int) -> np.ndarray:
 
 
 def recognise_columns(
-    table: Table, found: Survey, roles: Roles, reading: Reading
+    table: Table, found: Survey, sample: pa.Table, roles: Roles, reading: Reading
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """The columns to learn from, by the sample, and notes on those that are not used."""
     columns, notes = [], []
@@ -301,7 +302,7 @@ def recognise_columns(
         if table.header[place] in reading.text_column:
             columns.append(Column(name, "text"))
             continue
-        column = recognise(name, found.sample.column(name))
+        column = recognise(name, sample.column(name))
         if name in found.counting and found.rows > 2:
             column = Column(name, "ignored", reason="only counts the rows")
         if column.kind == "ignored":
@@ -312,10 +313,9 @@ def recognise_columns(
             notes.append(f"Dates in column {name!r} are read as month/day/year.")
     if not columns:
         raise DataError(" ".join([f"{table.path}: has no column left to learn from.", *notes]))
-    if found.rows > len(found.sample):
+    if found.rows > len(sample):
         notes.append(
-            f"Columns were recognised and scaled by {len(found.sample)} of the {found.rows} rows, "
-            "drawn at random."
+            f"Columns were recognised and scaled by {len(sample)} of the {found.rows} rows, drawn at random."
         )
     return tuple(columns), tuple(notes)
 

@@ -51,6 +51,15 @@ class Table:
         return self.read(verbatim, progress)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """How a .csv file is written: its encoding, its separator, and how many empty lines it begins with."""
+
+    encoding: str
+    delimiter: str
+    blank_lines: int
+
+
 def open_table(path: Path | str) -> Table:
     """The table at `path`, .csv or .parquet; it is looked at, not read."""
     path = Path(path).expanduser()
@@ -82,13 +91,13 @@ def _open_parquet(path: Path) -> Table:
 
 def _open_csv(path: Path) -> Table:
     encoding, open_quote, notes = _encoding(path)
-    header, delimiter = _header(path, encoding)
+    header, form = _header(path, encoding)
     columns, more_notes = _distinct(header)
 
     def read(verbatim: bool, progress: Progress | None) -> Iterator[pa.RecordBatch]:
         rows = 0
         last = None
-        for block in _csv_blocks(path, encoding, delimiter, columns, verbatim, progress):
+        for block in _csv_blocks(path, form, columns, verbatim, progress):
             rows += block.num_rows
             last = block if block.num_rows else last
             yield block
@@ -97,11 +106,11 @@ def _open_csv(path: Path) -> Table:
         if open_quote and any("\n" in str(column[-1]) for column in last.columns):
             raise DataError(f"{path}: a quotation mark that opens in row {rows - 1} is never closed")
 
-    return Table(path, header, columns, notes + more_notes, read, delimiter=delimiter)
+    return Table(path, header, columns, notes + more_notes, read, delimiter=form.delimiter)
 
 
 def _csv_blocks(
-    path: Path, encoding: str, delimiter: str, names: list[str], verbatim: bool, progress: Progress | None
+    path: Path, form: _Form, names: list[str], verbatim: bool, progress: Progress | None
 ) -> Iterator[pa.RecordBatch]:
     ragged: list[pa.csv.InvalidRow] = []
 
@@ -116,11 +125,11 @@ def _csv_blocks(
             blocks = pa.csv.open_csv(
                 file,
                 pa.csv.ReadOptions(
-                    use_threads=False, block_size=BLOCK_BYTES, column_names=names, encoding=encoding,
-                    skip_rows_after_names=1,
+                    use_threads=False, block_size=BLOCK_BYTES, column_names=names, encoding=form.encoding,
+                    skip_rows=form.blank_lines, skip_rows_after_names=1,
                 ),
                 pa.csv.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
+                    delimiter=form.delimiter, newlines_in_values=True, invalid_row_handler=refuse
                 ),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=not verbatim,
@@ -133,19 +142,29 @@ def _csv_blocks(
                     progress(min(file.tell(), size), size)
     except pa.ArrowInvalid as error:
         if ragged:
-            row = ragged[0]
-            count = "too many" if row.actual_columns > row.expected_columns else "too few"
-            raise DataError(
-                f"{path}: row {row.number - 2} has {count} fields, {row.actual_columns} instead of "
-                f"{row.expected_columns} ({row.text[:60]!r}); put fields that hold a {delimiter!r} in quotes"
-            ) from None
+            raise _ragged_row(path, ragged[0], form) from None
         if "straddl" in str(error):
+            # pyarrow says this also of a header without an end of line.
+            if size <= BLOCK_BYTES:
+                raise DataError(f"{path}: holds a header and no rows") from None
             raise DataError(
                 f"{path}: holds a row of more than {BLOCK_BYTES >> 20} MB; is a quotation mark left open?"
             ) from None
         raise DataError(f"{path}: cannot be read as a table ({error})") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _ragged_row(path: Path, row: pa.csv.InvalidRow, form: _Form) -> DataError:
+    number = row.number - 2 - form.blank_lines  # counted from 1, with the header
+    if row.actual_columns > row.expected_columns:
+        count, repair = "too many", f"put fields that hold a {form.delimiter!r} in quotes"
+    else:
+        count, repair = "too few", "add the missing ones, or close a quotation mark that is left open"
+    return DataError(
+        f"{path}: row {number} has {count} fields, {row.actual_columns} instead of "
+        f"{row.expected_columns} ({row.text[:60]!r}); {repair}"
+    )
 
 
 def _encoding(path: Path) -> tuple[str, bool, tuple[str, ...]]:
@@ -199,23 +218,25 @@ def _single_byte_encoding(path: Path) -> str:
     return "cp1252"
 
 
-def _header(path: Path, encoding: str) -> tuple[list[str], str]:
-    """The names in the first row, and what separates them: of the usual signs, the most frequent."""
+def _header(path: Path, encoding: str) -> tuple[list[str], _Form]:
+    """The names in the first row; of the usual signs the most frequent there separates fields."""
     text_encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     with path.open(encoding=text_encoding, newline="") as file:
-        first = ""
+        first, blank_lines = "", 0
         for line in file:
+            if not first and not line.strip("\r\n"):
+                blank_lines += 1
+                continue
             first += line
             # A name in quotes may hold a line break; a header that never ends is no header.
-            if first.strip() and (first.count('"') % 2 == 0 or len(first) > BLOCK_BYTES):
+            if first.count('"') % 2 == 0 or len(first) > BLOCK_BYTES:
                 break
     if not first.strip():
         raise DataError(f"{path}: is empty")
     bare = "".join(first.split('"')[::2])
     delimiter = max(DELIMITERS, key=lambda sign: (bare.count(sign), sign == ","))
-    return [
-        name.strip() for name in next(csv.reader(io.StringIO(first.lstrip(), ""), delimiter=delimiter))
-    ], delimiter
+    names = next(csv.reader(io.StringIO(first, ""), delimiter=delimiter))
+    return [name.strip() for name in names], _Form(encoding, delimiter, blank_lines)
 
 
 def _distinct(header: list[str]) -> tuple[list[str], tuple[str, ...]]:

@@ -185,7 +185,7 @@ def test_a_missing_file_names_the_command_that_writes_it(table_run, capsys, tmp_
     for name in ("issues.parquet", "noise.json"):
         content = (folder / name).read_bytes()
         (folder / name).unlink()
-        with pytest.raises(ValueError, match="run `trevision issues .*` first"):
+        with pytest.raises(ValueError, match=r"run `trevision issues .*` first"):
             write_report(folder, page)
         (folder / name).write_bytes(content[: len(content) // 2])
         assert f"{folder / name}" in status_2(capsys, "report", folder, "--out", page)

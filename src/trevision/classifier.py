@@ -222,11 +222,12 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         noisy = probs @ self.transition_matrix_
         return noisy / noisy.sum(axis=1, keepdims=True)
 
-    def find_label_issues(self) -> LabelIssues:
+    def find_label_issues(self, bootstrap: int = 100, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be: see `LabelIssues`.
 
         Rows are numbered as in `fit`, labels are codes into `classes_`. Each label is judged by a network
         that was not trained on it; `fit` makes such predictions where T-hat is estimated from them.
+        `bootstrap` and `level` are for the intervals, as in `trevision.estimate`.
         """
         check_is_fitted(self)
         if self.out_of_sample_ is None:
@@ -235,7 +236,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
                 "makes with estimator='latent', without a trusted set and for more rows than folds; "
                 "trevision.find_label_issues takes probabilities of your own"
             )
-        return find_label_issues(*self.out_of_sample_)
+        return find_label_issues(*self.out_of_sample_, bootstrap=bootstrap, level=level)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted classifier to a folder: safetensors and JSON, nothing executable."""

@@ -216,7 +216,7 @@ def _one_pass(
     """The largest probability of each class, and the tests of the probabilities themselves and of T."""
     surest = np.zeros(rows.num_classes)
     by_probs, by_transition = LabelTally(transition), LabelTally(transition)
-    inverse = np.linalg.pinv(transition)
+    inverse = np.asarray(np.linalg.pinv(transition), dtype=np.float64)
     share = min(1.0, MOST_TESTED / len(rows))
     for probs, labels, _ in rows.chunks():
         surest = np.maximum(surest, probs.max(axis=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -112,10 +113,7 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
         "transition-high": made.transition_high,
     }
     for name, matrix in matrices.items():
-        write_atomically(
-            folder / f"{name}.csv",
-            lambda path, matrix=matrix: np.savetxt(path, matrix, delimiter=",", fmt="%.8g"),  # type: ignore[misc]
-        )
+        write_atomically(folder / f"{name}.csv", partial(np.savetxt, X=matrix, delimiter=",", fmt="%.8g"))
     titles = (f"T, {made.method}", f"low end of {made.level:.0%}", f"high end of {made.level:.0%}")
     draw_transitions(
         folder / "transition.svg", dict(zip(titles, matrices.values(), strict=True)), noise.class_names

@@ -151,6 +151,29 @@ def test_trusted_rows_come_from_a_column_or_from_a_second_file_alike(table, tmp_
     assert torch.equal(one.train_x, two.train_x)
 
 
+def test_a_trusted_source_of_another_form_is_refused(table, tmp_path):
+    np.savez(tmp_path / "c.npz", x=np.eye(3), y=[0, 1, 1])
+    path = written(table, tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"clean_source must be a \.csv or \.parquet file, .* got '.*c\.npz'"):
+        load(path, reading=Reading(clean_source=str(tmp_path / "c.npz")))
+    lacking = written(table.drop(columns="a"), tmp_path / "lacking.csv")
+    with pytest.raises(DataError, match=r"lacks 1 column of the training table: a$"):
+        load(path, reading=Reading(clean_source=str(lacking), ignore_column=("d",)))
+
+
+def test_a_second_file_of_arrays_is_trusted(tmp_path):
+    x, y = np.arange(12.0).reshape(6, 2), np.array(["a", "b"] * 3)
+    np.savez(tmp_path / "n.npz", x=x, y=y)
+    np.savez(tmp_path / "c.npz", x=x[:1] + 1, y=["b"])
+    dataset = load(tmp_path / "n.npz", reading=Reading(clean_source=str(tmp_path / "c.npz")))
+    assert dataset.trusted_x.tolist() == [[1, 2]]
+    assert dataset.trusted_y.tolist() == [1]
+    assert len(dataset.train_y) == 6
+    np.savez(tmp_path / "wide.npz", x=np.eye(3), y=["b", "a", "a"])
+    with pytest.raises(DataError, match=r"wide\.npz: must have rows of shape \(2,\)"):
+        load(tmp_path / "n.npz", reading=Reading(clean_source=str(tmp_path / "wide.npz")))
+
+
 def test_trusted_rows_of_a_class_that_no_noisy_row_has_are_left_out(table, tmp_path):
     table["sure"] = table["label"] == "cow"
     table.loc[0, ["label", "sure"]] = ["ant", True]

@@ -192,6 +192,11 @@ def _clean_images(
     """The images of the second source, whose labels are right."""
     assert reading.clean_source is not None
     source = Path(reading.clean_source).expanduser()
+    if kind_of(source) not in ("folder", "table"):
+        raise DataError(
+            "clean_source must be a folder of images or a table of their paths, as the source is, "
+            f"got {reading.clean_source!r}"
+        )
     if kind_of(source) == "folder":
         listing = list_folder(source)
     else:

@@ -19,7 +19,7 @@ from trevision.data.dataset import DataError, Dataset
 from trevision.data.download import Progress
 from trevision.data.labels import LabelColumn, counted, label_column, sort_rows, trusted_codes, truths
 from trevision.data.preprocessing import Preprocessing, fit_preprocessing, prepared
-from trevision.data.reading import Reading, find_column, find_label_column, listed
+from trevision.data.reading import Reading, find_column, find_label_column, kind_of, listed
 from trevision.data.rows import SourceRows
 from trevision.data.tables import Table, open_table
 
@@ -68,6 +68,8 @@ def read_table(
             "out, or name the column with --path-column"
         )
     roles = training_roles(table, reading)
+    if preprocessing is not None:
+        _check_columns(table, preprocessing)
     first, second = halves(progress)
     found, sample = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
     labels, notes = label_column(found.labels)
@@ -130,6 +132,10 @@ def _clean_rows(
 ) -> tuple[Tensor, Tensor, tuple[str, ...]]:
     """The rows of the second source, whose labels are right."""
     assert reading.clean_source is not None
+    if kind_of(reading.clean_source) != "table":
+        raise DataError(
+            f"clean_source must be a .csv or .parquet file, as the source is, got {reading.clean_source!r}"
+        )
     table = open_table(reading.clean_source)
     label = find_label_column(table.path, table.header, reading)
     found, _ = survey(table, Roles(label), None, sample_rows=0)

@@ -19,7 +19,9 @@ from trevision.cli import main
 from trevision.estimation import transition_error
 from trevision.noise import pair_flip
 
-RUN_FILES = {"config.json", "metrics.jsonl", "result.json", "transition.csv", "model.safetensors"}
+RUN_FILES = {
+    "config.json", "metrics.jsonl", "result.json", "transition.csv", "model.safetensors", "probabilities.npz",
+}  # fmt: skip
 
 
 def command(*arguments: object) -> list[str]:

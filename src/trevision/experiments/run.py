@@ -138,16 +138,17 @@ def run(
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
-    # An unfit network fails before anything is written.
+    # An unfit network fails before anything is written, and so does an unfit choice below.
     starting_network(network, shape, data.num_classes, settings)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
+    store = store or FolderStore(folder / "checkpoints")
+    metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
+    problem = make_problem(source, settings, data, truth, Runtime(fabric, store, metrics))
 
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
-    store = store or FolderStore(folder / "checkpoints")
-    metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
-    problem = with_out_of_sample(make_problem(source, settings, data, truth, Runtime(fabric, store, metrics)))
+    problem = with_out_of_sample(problem)
     learned = method(problem)
     if problem.out_of_sample is not None:
         learned = replace(learned, history=problem.out_of_sample.history + learned.history)

@@ -36,7 +36,7 @@ def make_messages(rows: int, rng: np.random.Generator) -> tuple[list[str], np.nd
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    texts, kinds = make_messages(900, rng)
+    texts, kinds = make_messages(600, rng)
     new_texts, new_kinds = make_messages(500, rng)
     wrong = rng.random(len(kinds)) < 0.4  # each kind is taken for the next one
     given = np.where(wrong, (kinds + 1) % len(KINDS), kinds)

@@ -217,11 +217,11 @@ def print_noise(found: dict[str, list[dict[str, Scores]]]) -> None:
 
 
 def verdict(seeds: list[dict[str, Scores]], name: str) -> str:
-    """Whether our mean is better than cleanlab's, and for how many seeds it is."""
+    """Whether our mean is better than cleanlab's, and with how many seeds we are ahead."""
     sign = -1 if name == "T error" else 1
     gains = np.array([sign * (seed["trevision"][name] - seed["cleanlab"][name]) for seed in seeds])
     word = "better" if gains.mean() > 0 else "no worse" if gains.mean() == 0 else "WORSE"
-    return f"{name} {word} than cleanlab's (for {(gains > 0).sum()} of {len(gains)} seeds)"
+    return f"{name} {word} than cleanlab's (ahead with {(gains > 0).sum()} of {len(gains)} seeds)"
 
 
 def main() -> None:

@@ -53,6 +53,9 @@ ABOUT_AS_LIKELY = 0.99
 # The link has C^2 numbers: with more classes it is dear to fit, and hardly determined.
 MOST_CLASSES = 100
 
+# The condition number from which on T has lost a class.
+WORST_CONDITION = 1e3
+
 # By how much for each class the logarithm of the volume must be smaller for a fit from corrected p to be
 # preferred: where both do, a model's own log p, which nowhere saturates, ranks rows better.
 CORRECTED_HANDICAP = 0.05
@@ -168,12 +171,14 @@ def _least_volume(fits: list[LatentFit], rows: float) -> LatentFit:
     size = len(fits[0].transition)
     limit = min(fit.objective for fit in fits) + chi2.ppf(ABOUT_AS_LIKELY, size * (size + 1)) / (2 * rows)
     likely = [fit for fit in fits if fit.objective <= limit]
+    # Two classes that have become one have no volume at all.
+    apart = [fit for fit in likely if np.linalg.cond(fit.transition) < WORST_CONDITION]
 
     def log_volume(fit: LatentFit) -> float:
         handicap = 0.0 if fit.basis is None else CORRECTED_HANDICAP * size
         return float(np.linalg.slogdet(fit.transition)[1]) + handicap
 
-    return min(likely, key=log_volume)
+    return min(apart or likely, key=log_volume)
 
 
 def _fit(sample: _Sample, start: LatentFit) -> LatentFit:

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from trevision.data import split
-from trevision.methods import Problem, cross_fit, network_seed, schedule_for, with_out_of_sample
+from trevision.estimation import trusted_transition
+from trevision.methods import Options, Problem, cross_fit, network_seed, schedule_for, with_out_of_sample
 from trevision.methods.cross_fit import fold_of
+from trevision.methods.stages import estimate_transition, fit_noisy_posterior, noisy_probs
 from trevision.networks import Standardise, build
 from trevision.training import Evaluation, Phase, Runtime, launch
 
@@ -79,3 +81,17 @@ def test_nothing_is_cross_fitted_where_t_comes_from_elsewhere(reason: str):
     else:
         setting = replace(setting, schedule=replace(setting.schedule, folds=36))
     assert with_out_of_sample(setting).out_of_sample is None
+
+
+@pytest.mark.parametrize("estimator", ["latent", "anchor"])
+def test_a_chosen_estimator_is_not_overruled_by_a_trusted_set(estimator: str):
+    x = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    labels = (x[:, 0] > 0).long().numpy()
+    setting = problem(x, labels, estimator=estimator)
+    data = replace(setting.data, trusted_x=x[:4], trusted_y=torch.from_numpy(labels[:4]))
+    setting = replace(setting, evaluation=Evaluation(data), options=Options(estimator=estimator))
+    setting = with_out_of_sample(setting)
+    assert (setting.out_of_sample is not None) == (estimator == "latent")
+    posterior = fit_noisy_posterior(setting)
+    trusted = trusted_transition(noisy_probs(setting, posterior, x[:4]), labels[:4])
+    assert not np.allclose(estimate_transition(setting, posterior), trusted, atol=1e-3)

@@ -46,7 +46,8 @@ class Options:
     """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
     estimator: str | None = None
     """Where T-hat comes from: anchor (the paper's anchor points) or latent (maximum likelihood on predictions
-    for rows that a network was not trained on). Named data sets have anchor, your own have latent."""
+    for rows that a network was not trained on). If not given, known clean labels where there are any; else
+    anchor for named data sets and latent for your own."""
     revision_loss: str | None = None
     """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
 

@@ -56,19 +56,18 @@ def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> Stag
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
 
-    Instances with both labels are counted (the paper's start for Clothing1M), before a trusted set is asked.
-    Where out-of-sample predictions were made, they take the place of anchor points.
+    Where out-of-sample predictions were made, they take the place of anchor points. Instances with both
+    labels are counted (the paper's start for Clothing1M), before a trusted set is asked; neither is, where
+    the user chose an estimator.
     """
-    if problem.data.label_pairs is not None:
-        return counted_transition(*problem.data.label_pairs, problem.data.num_classes)
-    if problem.data.trusted_x is not None and problem.data.trusted_y is not None:
-        return trusted_transition(
-            noisy_probs(problem, posterior, problem.data.trusted_x),
-            problem.data.trusted_y.numpy(),
-        )
+    data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
-        return _likeliest(ProbabilityRows(*problem.out_of_sample.rows(problem.data)))
-    probs = noisy_probs(problem, posterior, problem.data.train_x)
+        return _likeliest(ProbabilityRows(*problem.out_of_sample.rows(data)))
+    if data.label_pairs is not None and not chosen:
+        return counted_transition(*data.label_pairs, data.num_classes)
+    if data.trusted_x is not None and data.trusted_y is not None and not chosen:
+        return trusted_transition(noisy_probs(problem, posterior, data.trusted_x), data.trusted_y.numpy())
+    probs = noisy_probs(problem, posterior, data.train_x)
     return anchor_transition(probs, problem.schedule.anchor_percentile)
 
 

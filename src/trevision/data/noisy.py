@@ -36,11 +36,16 @@ class NoisyData:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """All that only the evaluation sees: the transition that made the noise, and clean test rows."""
+    """All that only the evaluation sees: the transition that made the noise, and clean test rows.
+
+    Where the noise was added to known labels, also these: `train_y` and `valid_y`, row by row as `NoisyData`.
+    """
 
     transition: np.ndarray | None
     test_x: Rows | None
     test_y: Tensor | None
+    train_y: Tensor | None = None
+    valid_y: Tensor | None = None
 
 
 def split_rows(

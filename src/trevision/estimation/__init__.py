@@ -8,7 +8,7 @@ from trevision.estimation.error import transition_error
 from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
 from trevision.estimation.latent import LatentFit, fit_latent
 from trevision.estimation.methods import METHODS, Solution, solve
-from trevision.estimation.posterior import clean_given_label
+from trevision.estimation.posterior import clean_given_label, invert
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
 from trevision.estimation.rows import ProbabilityRows, RowSource
 
@@ -30,6 +30,7 @@ __all__ = [
     "diagnose",
     "estimate",
     "fit_latent",
+    "invert",
     "likeliest_prior",
     "noise_rate",
     "solve",

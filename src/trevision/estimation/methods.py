@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
 from trevision.estimation.latent import MOST_CLASSES, LatentFit, fit_latent
-from trevision.estimation.posterior import nearest_on_simplex
+from trevision.estimation.posterior import invert
 from trevision.estimation.rate import likeliest_prior
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray
@@ -30,13 +30,10 @@ class Solution:
     fit: LatentFit | None = None
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
-        """P(clean | x) for rows (n, C) of P(noisy | x): by the fitted link, or by inverting T.
-
-        (T')^-1 P(noisy | x) or, where T cannot make P(noisy | x), the probabilities nearest to it.
-        """
+        """P(clean | x) for rows (n, C) of P(noisy | x): by the fitted link, or by inverting T."""
         if self.fit is not None:
             return self.fit.clean_posterior(noisy_probs)
-        return nearest_on_simplex(noisy_probs @ np.linalg.pinv(self.transition))
+        return invert(noisy_probs, self.transition)
 
 
 @dataclass(frozen=True)

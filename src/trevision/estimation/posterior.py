@@ -20,6 +20,14 @@ def nearest_on_simplex(rows: NDArray[np.floating]) -> FloatArray:
     return nearest
 
 
+def invert(noisy_probs: NDArray[np.floating], transition: FloatArray) -> FloatArray:
+    """P(clean | x) for rows (n, C) of P(noisy | x), by inverting T.
+
+    (T')^-1 P(noisy | x) or, where T cannot make P(noisy | x), the probabilities nearest to it.
+    """
+    return nearest_on_simplex(noisy_probs @ np.linalg.pinv(transition))
+
+
 def clean_given_label(
     clean_posterior: NDArray[np.floating], transition: FloatArray, noisy_labels: IntArray
 ) -> FloatArray:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +29,8 @@ from trevision.data import (
     take_rows,
 )
 from trevision.data.image_files import PHOTOGRAPH
-from trevision.estimation import transition_error
 from trevision.experiments.anchors import remove_anchors
+from trevision.experiments.record import summarise
 from trevision.methods import (
     Learned,
     Options,
@@ -122,16 +120,54 @@ def run(
     A folder that holds the same experiment is continued, or left as it is when finished; one that
     holds another is refused. `store` keeps the stages under way, in the folder itself if not given.
     """
-    hardware = hardware or Hardware()
     method = find_method(settings.method)
     settings.options.check(settings.method)
-    if settings.remove_anchors is not None:
-        check_share(settings.remove_anchors)
-    config = run_config(source, settings)
-    finished = _finished_result(folder, config)
+    finished = finished_result(folder, run_config(source, settings))
     if finished is not None:
         return finished
+    begun = begin(source, settings, folder, hardware, data_dir, progress, download_progress, store)
+    dataset, problem = begun.dataset, with_out_of_sample(begun.problem)
+    learned = method(problem)
+    if problem.out_of_sample is not None:
+        learned = replace(learned, history=problem.out_of_sample.history + learned.history)
+    result = summarise(learned, settings, problem, begun.truth, dataset.notes)
+    fabric = problem.runtime.fabric
+    if fabric.is_global_zero:
+        if dataset.preprocessing is not None:
+            write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
+        if problem.out_of_sample is not None and keep_model:
+            save_out_of_sample(folder, problem.out_of_sample, problem.data)
+        _write_outcome(folder, begun, learned, result, keep_model)
+        problem.runtime.store.clear()
+    fabric.barrier()
+    return result
 
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A run that is set up: its data, apart from them the truth, and what its method is given."""
+
+    config: dict[str, Any]
+    dataset: Dataset
+    truth: Truth
+    problem: Problem
+    card: ModelCard
+
+
+def begin(
+    source: str,
+    settings: Settings,
+    folder: Path,
+    hardware: Hardware | None = None,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    download_progress: Callable[[int, int | None], None] | None = None,
+    store: Store | None = None,
+) -> Begun:
+    """Set a run up: read and corrupt its data, make its problem, write config.json; arguments as `run`."""
+    hardware = hardware or Hardware()
+    if settings.remove_anchors is not None:
+        check_share(settings.remove_anchors)
     if hardware.threads is not None:
         torch.set_num_threads(hardware.threads)
     dataset = load(source, data_dir, download_progress, settings.reading)
@@ -144,25 +180,11 @@ def run(
     store = store or FolderStore(folder / "checkpoints")
     metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
     problem = make_problem(source, settings, data, truth, Runtime(fabric, store, metrics))
-
+    config = run_config(source, settings)
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
-    problem = with_out_of_sample(problem)
-    learned = method(problem)
-    if problem.out_of_sample is not None:
-        learned = replace(learned, history=problem.out_of_sample.history + learned.history)
-    result = summarise(learned, settings, truth, dataset.notes)
-    if fabric.is_global_zero:
-        card = ModelCard(network, shape, dataset.class_values)
-        if dataset.preprocessing is not None:
-            write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
-        if problem.out_of_sample is not None and keep_model:
-            save_out_of_sample(folder, problem.out_of_sample, data)
-        _write_outcome(folder, config, card, learned, result, keep_model)
-        store.clear()
-    fabric.barrier()
-    return result
+    return Begun(config, dataset, truth, problem, ModelCard(network, shape, dataset.class_values))
 
 
 def make_problem(
@@ -243,6 +265,10 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
         random_state=np.random.default_rng([settings.seed, 2]),
         augmentation=dataset.augmentation,
     )
+    truth = Truth(transition, dataset.test_x, dataset.test_y)
+    if transition is not None:
+        clean = dataset.train_y
+        truth = replace(truth, train_y=clean[data.train_rows], valid_y=clean[data.valid_rows])
     data = replace(data, label_pairs=dataset.label_pairs)
     if dataset.row_numbers is not None:
         numbers = dataset.row_numbers
@@ -251,7 +277,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
         if dataset.trusted_x is None:
             raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
         data = replace(data, trusted_x=dataset.trusted_x, trusted_y=dataset.trusted_y)
-    return data, Truth(transition, dataset.test_x, dataset.test_y)
+    return data, truth
 
 
 def starting_network(
@@ -303,38 +329,6 @@ def read_noise(name: str, num_classes: int) -> np.ndarray:
         raise DataError(f"{path}: {error}") from None
 
 
-def summarise(
-    learned: Learned, settings: Settings, truth: Truth, data_notes: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """The contents of result.json."""
-    selected = learned.selected
-    result: dict[str, Any] = {
-        "method": settings.method,
-        "seed": settings.seed,
-        "noise": settings.noise,
-        "schedule": settings.schedule,
-        "test_accuracy": selected.get("test_accuracy"),
-        "initial_transition_error": None,
-        "transition_error": None,
-        "noise_rate": learned.noise_rate,
-        "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
-        "selected_stage": selected["stage"],
-        "selected_epoch": selected["epoch"],
-        "epochs": sum("train_loss" in record for record in learned.history),
-        "seconds": round(sum(record["seconds"] for record in learned.history), 1),
-        "stopped_because": learned.stopped_because,
-        "transition_ran_away": learned.transition_ran_away,
-        "warnings": learned.warnings,
-        "data_notes": list(data_notes),
-        "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
-        | {"python": platform.python_version()},
-    }
-    if truth.transition is not None:
-        result["initial_transition_error"] = transition_error(learned.initial_transition, truth.transition)
-        result["transition_error"] = transition_error(learned.transition, truth.transition)
-    return result
-
-
 def save_out_of_sample(folder: Path, found: OutOfSample, data: NoisyData) -> None:
     """Write probabilities.npz: P(noisy | x) of every row, its noisy label and its number in the source."""
     probs, labels = found.rows(data)
@@ -347,7 +341,7 @@ def save_out_of_sample(folder: Path, found: OutOfSample, data: NoisyData) -> Non
     write_atomically(folder / OUT_OF_SAMPLE_FILE, write)
 
 
-def _finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
+def finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
     """The result of a finished run of this config; an error if the folder is another run's."""
     path = folder / "config.json"
     if not path.exists():
@@ -366,20 +360,11 @@ def _finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | N
 
 
 def _write_outcome(
-    folder: Path,
-    config: dict[str, Any],
-    card: ModelCard,
-    learned: Learned,
-    result: dict[str, Any],
-    keep_model: bool,
+    folder: Path, begun: Begun, learned: Learned, result: dict[str, Any], keep_model: bool
 ) -> None:
     """The files of a finished run; result.json comes last, so that its presence means the run is whole."""
-    lines = "".join(json.dumps(record) + "\n" for record in learned.history)
-    write_atomically(folder / "metrics.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
-    write_atomically(
-        folder / "transition.csv",
-        lambda path: np.savetxt(path, learned.transition, delimiter=",", fmt="%.8g"),
-    )
+    write_metrics(folder, learned.history)
+    write_transition(folder / "transition.csv", learned.transition)
     if keep_model:
         save_model(
             folder / "model.safetensors",
@@ -387,8 +372,19 @@ def _write_outcome(
             learned.initial_transition,
             learned.transition,
         )
-    write_json(folder / "config.json", config | {"model": card.to_json()})
+    write_json(folder / "config.json", begun.config | {"model": begun.card.to_json()})
     write_json(folder / "result.json", result)
+
+
+def write_metrics(folder: Path, history: Sequence[dict[str, Any]]) -> None:
+    """Write metrics.jsonl, a line an epoch."""
+    lines = "".join(json.dumps(record) + "\n" for record in history)
+    write_atomically(folder / "metrics.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
+
+
+def write_transition(path: Path, transition: np.ndarray) -> None:
+    """Write T as a .csv file, which `noise` of another run may name."""
+    write_atomically(path, lambda file: np.savetxt(file, transition, delimiter=",", fmt="%.8g"))
 
 
 class _MetricsFile:

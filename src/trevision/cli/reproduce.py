@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
+from rich.console import Console
 
+from trevision.cli.grid_watch import make_watch
 from trevision.cli.tables import table as terminal_table
 from trevision.data import SOURCES
 from trevision.experiments import Hardware, rendering
 from trevision.experiments.estimate import Estimate, Record, in_words
-from trevision.experiments.grid import Conditions, Watch, remove_stages, run_grid, unfinished
-from trevision.experiments.job import Done
+from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
 from trevision.experiments.plots import (
     EXAMPLE_MISTAKEN,
     EXAMPLE_TRUE,
@@ -114,7 +110,7 @@ def reproduce(
     if to_do := unfinished(runs, results):
         pool = make_workers(workers, ray, gpus=int(accelerator == "cuda"))
         title = f"{what} on {', '.join(plan.dataset for plan in plans)}"
-        watch = _watch(title, runs, to_do, conditions, pool.count)
+        watch = make_watch(errors, title, runs, to_do, conditions, pool.count)
         try:
             with watch:
                 run_grid(runs, conditions, pool, watch)
@@ -216,87 +212,6 @@ def _figure1(folder: Path) -> None:
     header = ["inferred with", *(f"P(clean = {k})" for k in range(1, 6)), "class"]
     console.print(terminal_table(header, rows, "figure1: two matrices, one noisy posterior, two decisions"))
     console.print(f"Written: {path}", soft_wrap=True)
-
-
-def _watch(
-    title: str, runs: Sequence[Planned], to_do: Sequence[Planned], conditions: Conditions, workers: int
-) -> LiveWatch | LineWatch:
-    done = len({run.name for run in runs if run.is_available}) - len(to_do)
-    kind = LiveWatch if errors.is_terminal else LineWatch
-    return kind(title, done, list(to_do), conditions, workers)
-
-
-class LineWatch(Watch):
-    """One line a finished run, for logs; and what a live table needs to know."""
-
-    def __init__(
-        self, title: str, done: int, to_do: list[Planned], conditions: Conditions, workers: int
-    ) -> None:
-        self.title, self.conditions, self.workers = title, conditions, workers
-        self.before, self.total = done, done + len(to_do)
-        self.done, self.failed = done, 0
-        self.running: dict[str, tuple[Planned, float]] = {}
-        self.record = Record(conditions.results)
-        if done:
-            errors.print(f"{done} of {self.total} runs are recorded already")
-
-    def __enter__(self) -> LineWatch:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def started(self, run: Planned) -> None:
-        self.running[run.name] = (run, time.monotonic())
-
-    def ended(self, run: Planned, done: Done) -> None:
-        _, began = self.running.pop(run.name)
-        self.done += 1
-        self.failed += bool(done.error)
-        self.record.update()
-        how = f"failed: {done.error}: {done.reason}" if done.error else "finished"
-        took = in_words(time.monotonic() - began)
-        errors.print(f"[{self.done}/{self.total}] {run.label}: {how} ({took})", soft_wrap=True)
-
-    def tick(self, waiting: Sequence[Planned]) -> None: ...
-
-
-class LiveWatch(LineWatch):
-    """A table of the runs under way that is drawn anew, with the remaining time above it."""
-
-    def __enter__(self) -> LiveWatch:
-        self.live = Live(console=errors, refresh_per_second=2, transient=True)
-        self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
-
-    def tick(self, waiting: Sequence[Planned]) -> None:
-        rows = []
-        for run, began in self.running.values():
-            last = _last_epoch(self.conditions.results / run.name / "metrics.jsonl")
-            rows.append((run.label, *last, in_words(time.monotonic() - began)))
-        header = ["run", "stage", "epoch", "validation error", "test", "for"]
-        left_over = [*waiting, *(run for run, _ in self.running.values())]
-        estimate = self.record.estimate(left_over, self.conditions.hardware)
-        spent = sum(time.monotonic() - began for _, began in self.running.values())
-        left = max(0.0, estimate.seconds - spent) / self.workers
-        words = f"about {in_words(left)} left" if estimate.seconds else "the time is not known yet"
-        if estimate.seconds and estimate.unknown:
-            words += f", and {len(estimate.unknown)} runs of unknown length"
-        failed = f", {self.failed} failed" if self.failed else ""
-        text = Text(f"{self.title}: {self.done} of {self.total} runs done{failed}; {words}")
-        self.live.update(Group(text, terminal_table(header, rows)))
-
-
-def _last_epoch(path: Path) -> tuple[str, str, str, str]:
-    """Stage, epoch, validation error and test accuracy from the last line of a run's metrics."""
-    try:
-        last = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-    except (OSError, ValueError, IndexError):  # nothing yet, or a line half written
-        return ("starting", "", "", "")
-    test = f"{100 * last['test_accuracy']:.2f}%" if "test_accuracy" in last else ""
-    return last["stage"], str(last["epoch"]), f"{last['noisy_validation_error']:.4f}", test
 
 
 def _clean(runs: Sequence[Planned], conditions: Conditions) -> None:

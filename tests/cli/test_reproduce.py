@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -155,6 +156,39 @@ def test_figure_1_needs_no_runs_and_figure_3_shows_recorded_ones(finished, tmp_p
         path.unlink()
 
 
+FLOOR = ("floor", "--dataset", "digits", "--schedule", "quick", "--noise", "sym-20", "pair-45")
+FLOOR += ("--methods", "anchor", "confident-joint", "standard", "forward", "--seeds", "1")
+FLOOR += ("--seeds-without-anchors", "0", "--train-size", "150", "--workers", "1")
+
+
+def test_the_floor_table_is_run_shown_and_written_with_its_page_and_pictures(tmp_path, capsys):
+    done = reproduce(tmp_path / "results", *FLOOR, "--docs", tmp_path / "docs")
+    assert done.stderr.count(": finished (") == 6  # two noises; both estimators are one run
+    assert "estimators-A on digits, pair-45, seed 0" in done.stderr
+    assert "sym-20, with anchor points; sampling floor of T: 0." in done.stdout
+    assert "without anchor points" not in done.stdout
+    stem = "floor-digits-quick-n150"
+    names = {path.name for path in (tmp_path / "results" / "tables").iterdir()}
+    assert names == {f"{stem}{end}" for end in (".md", ".csv", ".tex", ".svg", "-accuracy.svg")}
+    assert {path.name for path in (tmp_path / "docs").iterdir()} == {
+        f"{stem}{end}" for end in (".md", ".svg", "-accuracy.svg")
+    }
+    for name in ("anchor (T only)", "confident-joint (T only)", "forward"):
+        assert name in (tmp_path / "docs" / f"{stem}.svg").read_text()
+    page = (tmp_path / "docs" / f"{stem}.md").read_text()
+    assert f"]({stem}-accuracy.svg)" in page
+    (told,) = (line for line in page.splitlines() if line.startswith("trevision reproduce"))
+    main([*shlex.split(told)[1:], "--results", str(tmp_path / "results"), "--dry-run"])
+    assert "0 of 6 runs to do" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_the_floor_counts_the_runs_of_estimators_once(tmp_path, capsys):
+    main(command(tmp_path / "new", *FLOOR, "--seeds-without-anchors", 1, "--dry-run")[3:])
+    out = capsys.readouterr().out
+    assert "12 of 12 runs to do" in out
+    assert out.count("estimators-N/A on digits") == 2
+
+
 MISTAKES = {
     "dataset": (("table1", "--dataset", "minst"), "did you mean mnist"),
     "schedule": (("table1", "--schedule", "slow"), "quick"),
@@ -163,6 +197,8 @@ MISTAKES = {
     "choice": (("table1", "--methods", "reweight-r:revision=loose"), "slack"),
     "seeds": (("table1", "--seeds", "0"), "at least 1"),
     "workers": (("table1", "--workers", "0"), "at least 1"),
+    "row": (("floor", "--schedule", "quick", "--methods", "anchr"), "did you mean anchor"),
+    "floor's seeds": (("floor", "--schedule", "quick", "--seeds-without-anchors", "-1"), "at least 0"),
 }
 
 

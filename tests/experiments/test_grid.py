@@ -11,11 +11,12 @@ import torch
 
 from trevision.data import load, take_rows
 from trevision.experiments import Hardware, Settings, anchors, run
+from trevision.experiments.cells import tabulate
 from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
 from trevision.experiments.job import Done, Job, work
 from trevision.experiments.run import prepare
 from trevision.experiments.sharing import SharedStore, is_finished, shared_stages
-from trevision.experiments.tables import make_plan, planned_runs, tabulate
+from trevision.experiments.tables import make_plan, planned_runs
 from trevision.experiments.workers import CRASHED, ProcessPool
 
 CPU = Hardware(accelerator="cpu", threads=1)

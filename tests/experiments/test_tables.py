@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from trevision.experiments import rendering
+from trevision.experiments.cells import published, tabulate
+from trevision.experiments.dot_plots import draw_table
 from trevision.experiments.estimate import Record
 from trevision.experiments.job import Job
-from trevision.experiments.plots import draw_revision, draw_table, draw_worked_example, revision_curves
+from trevision.experiments.plots import draw_revision, draw_worked_example, revision_curves
 from trevision.experiments.run import Hardware, run_config
-from trevision.experiments.tables import SPECS, make_plan, planned_runs, published, tabulate
+from trevision.experiments.tables import SPECS, make_plan, planned_runs
 
 CPU = Hardware(accelerator="cpu", threads=1)
 

@@ -1,4 +1,4 @@
-"""`trevision reproduce`: a table or figure of the paper, ours beside the published numbers."""
+"""`trevision reproduce`: a table or figure of the paper, or the one beyond it, run and shown."""
 
 from __future__ import annotations
 
@@ -6,36 +6,26 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 
 from trevision.cli.grid_watch import make_watch
-from trevision.cli.tables import table as terminal_table
+from trevision.cli.show_table import show, show_figure1
 from trevision.data import SOURCES
-from trevision.experiments import Hardware, rendering
+from trevision.experiments import Hardware
 from trevision.experiments.estimate import Estimate, Record, in_words
 from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
-from trevision.experiments.plots import (
-    EXAMPLE_MISTAKEN,
-    EXAMPLE_TRUE,
-    draw_revision,
-    draw_table,
-    draw_worked_example,
-    inferred,
-    revision_curves,
-    write_curves,
-)
 from trevision.experiments.run import read_noise
-from trevision.experiments.tables import REAL, SPECS, Plan, Planned, Table, make_plan, planned_runs, tabulate
+from trevision.experiments.tables import REAL, SPECS, Plan, Planned, make_plan, planned_runs
 from trevision.experiments.workers import make_workers, usable_cores
 from trevision.methods import SCHEDULES
 
 console = Console(markup=False, highlight=False)
 errors = Console(stderr=True, markup=False, highlight=False)
 
-Which = Literal["table1", "table2", "table3", "table4", "figure1", "figure3"]
+Which = Literal["table1", "table2", "table3", "table4", "figure1", "figure3", "floor"]
 What = Annotated[tyro.conf.Positional[Which], tyro.conf.arg(metavar="WHAT")]
 
 
@@ -43,8 +33,9 @@ def reproduce(
     what: What,
     /,
     dataset: tuple[str, ...] = (),
-    schedule: str = "quick",
+    schedule: str | None = None,
     seeds: int = 3,
+    seeds_without_anchors: int | None = None,
     methods: tuple[str, ...] = (),
     noise: tuple[str, ...] = (),
     network: str | None = None,
@@ -61,9 +52,10 @@ def reproduce(
 ) -> None:
     """Run what is missing of a table or figure of the paper, and show it beside the published numbers.
 
-    WHAT is table1 to table4, figure1 or figure3. Finished runs in the folder of results are never run again,
-    a stopped one continues, a failed one is tried again. Tables and pictures go to its folder tables.
-    The exit status is 1 if a run failed.
+    WHAT is table1 to table4, figure1 or figure3; or floor, a table beyond the paper: how near estimators of T
+    and learning methods come to the sampling floor, the error of a T that is counted from the true labels.
+    Finished runs in the folder of results are never run again, a stopped one continues, a failed one is tried
+    again. Tables and pictures go to its folder tables. The exit status is 1 if a run failed.
 
     For example:
 
@@ -71,13 +63,18 @@ def reproduce(
     $ trevision reproduce table3 --dry-run
     $ trevision reproduce table1 --methods reweight-r reweight-r:revision=frozen --noise sym-50
     $ trevision reproduce figure3 --ray local
+    $ trevision reproduce floor --noise sym-50 pair-45 --methods latent cleanlab reweight-r
 
     Args:
         what: The table or figure.
         dataset: Data sets, by name or .npz file: the first of the table's if none is given.
-        schedule: quick (for two CPU cores) or paper (the published protocol).
+        schedule: quick (for two CPU cores) or paper (the published protocol); strong for floor, and quick for
+            the others, if not given.
         seeds: Runs of each cell, with the seeds 0, 1, ...
-        methods: Rows: methods, each perhaps with choices as in reweight-r:revision=frozen. All by default.
+        seeds_without_anchors: Runs of each cell without anchor points, 0 to leave these out. If not given, 1
+            for floor and as many as seeds for the others.
+        methods: Rows: methods, each perhaps with choices as in reweight-r:revision=frozen; in floor also
+            estimators of T. All by default.
         noise: Columns: names such as sym-50. All of the table's by default.
         network: Another network than the data's own.
         train_size: Use only this many training rows, drawn at random.
@@ -91,12 +88,19 @@ def reproduce(
         clean_stages: In the end remove the stages that runs share, if no unfinished one needs them.
         docs: Also write a page of documentation with its picture to this folder.
     """
-    tables = results / "tables"
     if what == "figure1":
-        _figure1(tables if docs is None else docs)
+        show_figure1(docs or results / "tables", console)
         return
     plans = _plans(
-        what, dataset, schedule, methods, noise, seeds=seeds, network=network, train_size=train_size
+        what,
+        dataset,
+        schedule,
+        methods,
+        noise,
+        seeds=seeds,
+        seeds_without_anchors=seeds_without_anchors,
+        network=network,
+        train_size=train_size,
     )
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -107,29 +111,29 @@ def reproduce(
     if dry_run:
         _tell_plan(runs, conditions, workers or usable_cores())
         return
-    if to_do := unfinished(runs, results):
-        pool = make_workers(workers, ray, gpus=int(accelerator == "cuda"))
-        title = f"{what} on {', '.join(plan.dataset for plan in plans)}"
-        watch = make_watch(errors, title, runs, to_do, conditions, pool.count)
-        try:
-            with watch:
-                run_grid(runs, conditions, pool, watch)
-        finally:
-            pool.close()
-    made = [tabulate(plan, results) for plan in plans]
-    for table in made:
-        _show(table, results, tables, docs)
+    _fill(f"{what} on {', '.join(plan.dataset for plan in plans)}", runs, conditions, workers, ray)
+    failures: dict[str, str] = {}
+    for plan in plans:
+        failures |= show(plan, results, docs, console)
+    for name, reason in failures.items():
+        errors.print(f"failed: {name}: {reason}", soft_wrap=True)
     if clean_stages:
-        _clean(runs, conditions)
-    if any(table.failures for table in made):
+        console.print(f"{remove_stages(runs, conditions)} shared stages removed")
+    if failures:
         sys.exit(1)
 
 
 def _plans(
-    what: str, datasets: Sequence[str], schedule: str, methods: Sequence[str], noises: Sequence[str], **how
+    what: str,
+    datasets: Sequence[str],
+    schedule: str | None,
+    methods: Sequence[str],
+    noises: Sequence[str],
+    **how: Any,
 ) -> list[Plan]:
     """The plans, one a data set, once the names in them are known to mean something."""
     spec = SPECS[what]
+    schedule = schedule or spec.schedule
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
     for name in noises:
@@ -143,10 +147,26 @@ def _plans(
             raise ValueError(
                 f"dataset must be one of {', '.join(SOURCES)}, or an .npz file, got {name!r}{hint}"
             )
-    plans = [make_plan(what, name, methods, noises, schedule=schedule, **how) for name in names]
+    plans = [make_plan(what, name, methods, noises, schedule, **how) for name in names]
     if len({plan.stem for plan in plans}) < len(plans):
         raise ValueError("dataset must not name two files of one name: their tables would be one file")
     return plans
+
+
+def _fill(
+    title: str, runs: Sequence[Planned], conditions: Conditions, workers: int | None, ray: str | None
+) -> None:
+    """Do the runs that have no result yet."""
+    to_do = unfinished(runs, conditions.results)
+    if not to_do:
+        return
+    pool = make_workers(workers, ray, gpus=int(conditions.hardware.accelerator == "cuda"))
+    watch = make_watch(errors, title, runs, to_do, conditions, pool.count)
+    try:
+        with watch:
+            run_grid(runs, conditions, pool, watch)
+    finally:
+        pool.close()
 
 
 def _tell_plan(runs: Sequence[Planned], conditions: Conditions, workers: int) -> None:
@@ -154,7 +174,7 @@ def _tell_plan(runs: Sequence[Planned], conditions: Conditions, workers: int) ->
     to_do = unfinished(runs, conditions.results)
     for run in to_do:
         console.print(f"{run.name}  {run.label}")
-    unavailable = sorted({run.row.method for run in runs if not run.is_available})
+    unavailable = dict.fromkeys(run.row.name for run in runs if not run.is_available)
     if unavailable:
         console.print(f"not in this version: {', '.join(unavailable)}")
     console.print(f"{len(to_do)} of {len({run.name for run in runs})} runs to do")
@@ -170,50 +190,3 @@ def _in_words(estimate: Estimate, workers: int) -> str:
         return f"no estimate of the time: {lacking}" if lacking else "almost no time"
     told = f"about {in_words(estimate.seconds / workers)} with {workers} workers, from recorded runs"
     return f"{told}; {lacking}" if lacking else told
-
-
-def _show(table: Table, results: Path, folder: Path, docs: Path | None) -> None:
-    """The table on the terminal and in files, its picture, and its page of documentation."""
-    plan = table.plan
-    shown = terminal_table(*rendering.wide(table), title=rendering.title(table))
-    if console.measure(shown).maximum > console.width:
-        shown = terminal_table(*rendering.long(table), title=rendering.title(table))
-    console.print(shown)
-    for name, reason in table.failures.items():
-        errors.print(f"failed: {name}: {reason}", soft_wrap=True)
-    paths = rendering.write_table(table, folder)
-    paths.append(_draw(table, results, folder))
-    if docs is not None:
-        picture = _draw(table, results, docs)
-        paths.append(docs / f"{plan.stem}.md")
-        rendering.write_text(paths[-1], rendering.docs_page(table, picture.name))
-    console.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
-
-
-def _draw(table: Table, results: Path, folder: Path) -> Path:
-    plan = table.plan
-    path = folder / f"{plan.stem}.svg"
-    if plan.spec.measure == "test_accuracy":
-        draw_table(path, table)
-    else:
-        curves = revision_curves(plan, results)
-        draw_revision(path, plan, curves)
-        write_curves(folder / f"{plan.stem}-epochs.csv", curves)
-    return path
-
-
-def _figure1(folder: Path) -> None:
-    path = folder / "figure1.svg"
-    draw_worked_example(path)
-    rows = []
-    for name, matrix in (("true T", EXAMPLE_TRUE), ("mistaken T", EXAMPLE_MISTAKEN)):
-        posterior = inferred(matrix)
-        rows.append((name, *(f"{p:.4f}" for p in posterior), str(posterior.argmax() + 1)))
-    header = ["inferred with", *(f"P(clean = {k})" for k in range(1, 6)), "class"]
-    console.print(terminal_table(header, rows, "figure1: two matrices, one noisy posterior, two decisions"))
-    console.print(f"Written: {path}", soft_wrap=True)
-
-
-def _clean(runs: Sequence[Planned], conditions: Conditions) -> None:
-    count = remove_stages(runs, conditions)
-    console.print(f"{count} shared stages removed")

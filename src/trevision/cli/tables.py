@@ -12,7 +12,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | Non
     """A plain table: the first column to the left, the others to the right."""
     made = Table(title=title, title_justify="left")
     for place, name in enumerate(header):
-        made.add_column(Text(name), justify="left" if place == 0 else "right")
+        # A long word is broken rather than cut: it may be what tells two rows apart.
+        made.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")
     for row in rows:
         made.add_row(*(Text(str(cell)) for cell in row))
     return made

@@ -1,4 +1,4 @@
-"""Pictures of transition matrices."""
+"""Pictures of transition matrices, and how any picture is written."""
 
 from __future__ import annotations
 
@@ -74,6 +74,11 @@ def save_picture(figure: Any, path: Path) -> None:
             lambda temporary: figure.savefig(temporary, format=kind, dpi=110, metadata=metadata),
         )
     plt.close(figure)
+
+
+def bare(axis: Any) -> None:
+    """Take away the two sides of a frame that carry no scale."""
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _long(names: Sequence[str]) -> bool:

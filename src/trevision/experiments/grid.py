@@ -56,8 +56,8 @@ class Conditions:
 
 def unfinished(runs: Iterable[Planned], results: Path) -> list[Planned]:
     """The runs to do, each once: those without a result whose method exists. Failed ones are tried again."""
-    once = {run.name: run for run in runs}
-    return [run for run in once.values() if outcome(run, results).state in ("missing", "failed")]
+    to_do = {run.name: run for run in runs if outcome(run, results).state in ("missing", "failed")}
+    return list(to_do.values())
 
 
 def run_grid(
@@ -114,7 +114,8 @@ def remove_stages(runs: Iterable[Planned], conditions: Conditions) -> int:
     for run in runs:
         state = outcome(run, results).state
         mine = conditions.job(run).stages.values()
-        (removable if state == "finished" else needed).update(mine)
+        if state != "unavailable":
+            (removable if state == "finished" else needed).update(mine)
     unneeded = [folder for folder in removable - needed if folder.is_dir()]
     for folder in unneeded:
         shutil.rmtree(folder)

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trevision.experiments.estimators import ESTIMATORS, compare_estimators
 from trevision.experiments.run import Hardware, Settings, run, run_config
 from trevision.experiments.sharing import STAGES_FOLDER, SharedStore, run_name, shared_stages
 from trevision.training import TrainingDiverged
@@ -56,7 +57,8 @@ def work(job: Job) -> Done:
         with warnings.catch_warnings():
             # What is doubtful about a result is in result.json; many workers on one terminal help nobody.
             warnings.simplefilter("ignore")
-            run(
+            make = compare_estimators if job.settings.method == ESTIMATORS else run
+            make(
                 job.source,
                 job.settings,
                 job.folder,

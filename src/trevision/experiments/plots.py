@@ -1,4 +1,4 @@
-"""Pictures of the laboratory: a dot plot for each table, Figures 1 and 3 of the paper."""
+"""Figures 1 and 3 of the paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from trevision.estimation import transition_error
-from trevision.experiments.figures import save_picture
-from trevision.experiments.tables import Plan, Row, Table, outcome, planned_runs
+from trevision.experiments.figures import bare, save_picture
+from trevision.experiments.tables import Plan, Row, outcome, planned_runs
 from trevision.training.checkpoint import write_atomically
 
 OURS, PAPER = "#1f6fb4", "#d9730d"
@@ -65,53 +65,7 @@ def draw_worked_example(path: Path) -> None:
         axis.bar_label(bars, fmt="%.3g", fontsize=8, padding=2)
     axis.set(title="clean posterior", xlabel="class", ylabel="P(clean = class | x)", ylim=(0, 0.4))
     axis.legend(loc="upper left", frameon=False)
-    _bare(axis)
-    save_picture(figure, path)
-
-
-def draw_table(path: Path, table: Table) -> None:
-    """Ours and the paper's numbers as dots with standard deviations, a panel a noise, a line a method."""
-    from matplotlib import pyplot as plt
-
-    plan = table.plan
-    percent = plan.spec.measure == "test_accuracy"
-    height = 0.34 * len(plan.rows) + 1.5
-    figure, axes = plt.subplots(
-        1,
-        len(plan.noises),
-        figsize=(1.6 + 3.4 * len(plan.noises), height),
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
-    places = np.arange(len(plan.rows))
-    dots: dict[str, Any] = {"fmt": "o", "capsize": 2.5, "markersize": 5, "linewidth": 1.3}
-    for axis, noise in zip(axes[0], plan.noises, strict=True):
-        cells = [table.cells[row, noise] for row in plan.rows]
-        theirs = [cell.published or (np.nan, None) for cell in cells]
-        drawn = []
-        if any(cell.published for cell in cells):
-            means, stds = [mean for mean, _ in theirs], [std or 0.0 for _, std in theirs]
-            drawn.append(
-                axis.errorbar(
-                    means, places - 0.14, xerr=stds, color=PAPER, mfc="white", label="paper", **dots
-                )
-            )
-        means, stds = [_or_nan(cell.mean) for cell in cells], [cell.std or 0.0 for cell in cells]
-        drawn.append(axis.errorbar(means, places + 0.14, xerr=stds, color=OURS, label="ours", **dots))
-        axis.set(title=noise, xlabel="test accuracy (%)" if percent else "error of T")
-        axis.set_yticks(places, [row.label for row in plan.rows])
-        axis.set_ylim(len(plan.rows) - 0.5, -0.5)
-        axis.grid(axis="y", color="#eeeeee")
-        axis.grid(axis="x", color="#eeeeee")
-        axis.set_axisbelow(True)
-        _bare(axis)
-        if not any(cell.n or cell.published for cell in cells):
-            axis.text(0.5, 0.5, "no runs recorded", ha="center", va="center", transform=axis.transAxes)
-    most = max(cell.n for cell in table.cells.values())
-    title = f"{plan.spec.title}: {Path(plan.dataset).name}, {plan.schedule}"
-    figure.suptitle(f"{title} (mean, standard deviation, n up to {most})", fontsize=10)
-    figure.legend(handles=drawn[::-1], loc="outside lower center", ncols=2, frameon=False)
+    bare(axis)
     save_picture(figure, path)
 
 
@@ -178,7 +132,7 @@ def draw_revision(path: Path, plan: Plan, curves: dict[tuple[Row, str], Curve]) 
         axis.set_ylim(bottom=0)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(color="#eeeeee")
-        _bare(axis)
+        bare(axis)
         if axis.lines:
             axis.legend(frameon=False, fontsize=8)
         else:
@@ -202,11 +156,3 @@ def write_curves(path: Path, curves: dict[tuple[Row, str], Curve]) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, write)
-
-
-def _or_nan(value: float | None) -> float:
-    return np.nan if value is None else value
-
-
-def _bare(axis: Any) -> None:
-    axis.spines[["top", "right"]].set_visible(False)

@@ -9,28 +9,38 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from trevision.experiments.tables import Cell, Row, Table
+from trevision.experiments.cells import Cell, Table
+from trevision.experiments.tables import Plan, Row
 from trevision.training.checkpoint import write_atomically
 
 DASH = "-"
+SPREAD = "mean ± standard deviation (number of runs)"
 CSV_HEADER = (
     *("table", "dataset", "schedule", "method", "anchors", "noise", "measure", "n", "mean", "std"),
-    *("published_mean", "published_std", "difference", "failed", "missing"),
+    *("published_mean", "published_std", "difference", "failed", "missing", "collapsed"),
 )
 Grid = tuple[list[str], list[list[str]]]  # a header and rows
 
 
 def ours(cell: Cell, digits: int = 2) -> str:
     """Mean ± std (n), with what is lacking: `98.31 ± 0.10 (2), 1 failed`."""
-    parts = []
-    if cell.mean is not None:
-        spread = "" if cell.std is None else f" ± {cell.std:.{digits}f}"
-        parts.append(f"{cell.mean:.{digits}f}{spread} ({cell.n})")
-    if cell.failed:
-        parts.append(f"{len(cell.failed)} failed")
-    if cell.missing:
-        parts.append(f"{len(cell.missing)} missing")
-    return ", ".join(parts) or DASH
+    return ", ".join(filter(None, (spread(cell, digits), lacking(cell)))) or DASH
+
+
+def spread(cell: Cell, digits: int = 2, said: int | None = None) -> str:
+    """Mean ± std (n), empty if there is no number; without n where it is `said` elsewhere."""
+    if cell.mean is None:
+        return ""
+    std = "" if cell.std is None else f" ± {cell.std:.{digits}f}"
+    return f"{cell.mean:.{digits}f}{std}" + ("" if cell.n == said else f" ({cell.n})")
+
+
+def lacking(cell: Cell) -> str:
+    """What there is to hold against the numbers of a cell: `1 failed, 1 missing`; empty if nothing is."""
+    if cell.unavailable and not cell.n:
+        return "unavailable"
+    counts = {"failed": cell.failed, "missing": cell.missing, "collapsed": cell.collapsed}
+    return ", ".join(f"{len(seeds)} {word}" for word, seeds in counts.items() if seeds)
 
 
 def paper(cell: Cell, digits: int = 2) -> str:
@@ -46,13 +56,9 @@ def difference(cell: Cell, digits: int = 2) -> str:
     return DASH if cell.difference is None else f"{cell.difference:+.{digits}f}"
 
 
-def _digits(table: Table) -> int:
-    return 2 if table.plan.spec.measure == "test_accuracy" else 4
-
-
 def wide(table: Table) -> Grid:
     """A row a method, and for each noise ours, the paper's and the difference: the paper's own form."""
-    plan, digits = table.plan, _digits(table)
+    plan, digits = table.plan, table.measure.digits
     header = ["method"]
     compared = [noise for noise in plan.noises if any(table.cells[r, noise].published for r in plan.rows)]
     for noise in plan.noises:
@@ -71,7 +77,7 @@ def wide(table: Table) -> Grid:
 
 def long(table: Table) -> Grid:
     """A row a cell, for narrow terminals."""
-    digits = _digits(table)
+    digits = table.measure.digits
     header = ["method", "noise", "ours (n)", "paper", "difference"]
     rows = [
         [row.label, noise, ours(cell, digits), paper(cell, digits), difference(cell, digits)]
@@ -86,17 +92,14 @@ def _by_noise(table: Table) -> list[tuple[tuple[Row, str], Cell]]:
 
 def title(table: Table) -> str:
     """What the numbers are, of what, and how they were made."""
-    plan = table.plan
-    what = "test accuracy in percent" if plan.spec.measure == "test_accuracy" else "|T - T-hat| / |T|"
-    text = (
-        f"{plan.spec.name}: {plan.spec.title}; {Path(plan.dataset).name}, schedule {plan.schedule}; "
-        f"{what}, mean ± standard deviation (number of runs)"
-    )
-    if not plan.as_published:
-        scale = [] if plan.train_size is None else [f"{plan.train_size} training rows"]
-        scale += [] if plan.network is None else [f"network {plan.network}"]
-        text += f". At a smaller scale than the paper: {', '.join(scale)}"
-    return text
+    text = f"{subject(table.plan)}; {table.measure.title}, {SPREAD}"
+    departures = ", ".join(table.plan.departures)
+    return f"{text}. At a smaller scale than the paper: {departures}" if departures else text
+
+
+def subject(plan: Plan) -> str:
+    """What a table is of."""
+    return f"{plan.spec.name}: {plan.spec.title}; {Path(plan.dataset).name}, schedule {plan.schedule}"
 
 
 def markdown(table: Table) -> str:
@@ -118,11 +121,14 @@ def escape_markdown(text: str) -> str:
 
 def latex(table: Table) -> str:
     """The wide table in LaTeX, for booktabs."""
-    header, rows = wide(table)
+    return latex_grid(title(table), *wide(table))
+
+
+def latex_grid(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escape_latex(title(table))}.}}",
+        rf"\caption{{{escape_latex(caption)}.}}",
         rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
         r"\toprule",
         " & ".join(map(escape_latex, header)) + r" \\",
@@ -151,30 +157,34 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in text)
 
 
-def to_csv(table: Table) -> str:
+def to_csv(*tables: Table) -> str:
     """A line a cell with every number apart, for other programs."""
-    plan = table.plan
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(CSV_HEADER)
-    for (row, noise), cell in _by_noise(table):
-        mean, std = cell.published or (None, None)
-        numbers = (cell.mean, cell.std, mean, std, cell.difference)
-        ours_mean, ours_std, *theirs = ("" if v is None else f"{v:.6g}" for v in numbers)
-        what = [plan.spec.name, plan.dataset, plan.schedule, row.name, row.anchors, noise, plan.spec.measure]
-        lacking = [len(cell.failed), len(cell.missing)]
-        rows.writerow([*what, cell.n, ours_mean, ours_std, *theirs, *lacking])
+    for table in tables:
+        plan = table.plan
+        for (row, noise), cell in _by_noise(table):
+            mean, std = cell.published or (None, None)
+            all_numbers = (cell.mean, cell.std, mean, std, cell.difference)
+            what = [plan.spec.name, plan.dataset, plan.schedule, row.name, row.anchors, noise]
+            ours_mean, ours_std, *theirs = ("" if v is None else f"{v:.6g}" for v in all_numbers)
+            counts = [len(one) for one in (cell.failed, cell.missing, cell.collapsed)]
+            rows.writerow([*what, table.measure.name, cell.n, ours_mean, ours_std, *theirs, *counts])
     return text.getvalue()
 
 
 def write_table(table: Table, folder: Path) -> list[Path]:
-    """The table as Markdown, CSV and LaTeX in `folder`, each file replaced in one step."""
+    """The table as Markdown, CSV and LaTeX in `folder`."""
+    return write_texts(folder, table.plan.stem, markdown(table), to_csv(table), latex(table))
+
+
+def write_texts(folder: Path, stem: str, *texts: str) -> list[Path]:
+    """Markdown, CSV and LaTeX in `folder`, each file replaced in one step."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {".md": markdown(table), ".csv": to_csv(table), ".tex": latex(table)}
-    paths = []
-    for suffix, text in texts.items():
-        paths.append(folder / f"{table.plan.stem}{suffix}")
-        write_text(paths[-1], text)
+    paths = [folder / f"{stem}{suffix}" for suffix in (".md", ".csv", ".tex")]
+    for path, text in zip(paths, texts, strict=True):
+        write_text(path, text)
     return paths
 
 
@@ -182,13 +192,14 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def command(table: Table) -> str:
+def command(plan: Plan) -> str:
     """The command that fills this table."""
-    plan = table.plan
     words = ["trevision", "reproduce", plan.spec.name, "--dataset", plan.dataset]
     words += ["--schedule", plan.schedule, "--seeds", str(plan.seeds)]
+    if plan.seeds_without_anchors != plan.spec.seeds_of_rest(plan.seeds):
+        words += ["--seeds-without-anchors", str(plan.seeds_without_anchors)]
     methods = tuple(dict.fromkeys(row.name for row in plan.rows))
-    if methods != plan.spec.methods:
+    if methods != plan.spec.row_names:
         words += ["--methods", *methods]
     if plan.noises != plan.spec.noises:
         words += ["--noise", *plan.noises]
@@ -199,22 +210,35 @@ def command(table: Table) -> str:
     return shlex.join(words)
 
 
-def docs_page(table: Table, picture: str) -> str:
-    """A page of documentation: the command, the table, the picture, and what it took."""
-    plan = table.plan
-    seconds = sum(cell.seconds for cell in table.cells.values())
-    lines = [
+def page_head(plan: Plan) -> list[str]:
+    """How a page of documentation begins: what it shows, and the command that fills it."""
+    return [
         f"# {plan.spec.name}: {plan.spec.title}, {escape_markdown(Path(plan.dataset).name)}, "
         f"`{plan.schedule}`",
         "",
         "<!-- Written by `trevision reproduce ... --docs`; do not edit. -->",
         "",
         "```",
-        command(table),
+        command(plan),
         "```",
         "",
+    ]
+
+
+def reasons(heading: str, why: dict[str, str]) -> list[str]:
+    """A section of a page that names runs or rows with a reason each; none if there are none."""
+    if not why:
+        return []
+    return [f"## {heading}", *(f"- {escape_markdown(f'{name}: {one}')}" for name, one in why.items()), ""]
+
+
+def docs_page(table: Table, picture: str) -> str:
+    """A page of documentation: the command, the table, the picture, and what it took."""
+    seconds = sum(cell.seconds for cell in table.cells.values())
+    lines = [
+        *page_head(table.plan),
         markdown(table),
-        f"![{plan.spec.title}]({picture})",
+        f"![{table.plan.spec.title}]({picture})",
         "",
         "## Runs",
         f"{table.runs} runs are recorded. Seconds are of training and evaluation in one process of one "
@@ -222,11 +246,10 @@ def docs_page(table: Table, picture: str) -> str:
         "",
         markdown_grid(
             ["method", "noise", "n", "mean", "std", "seconds a run", "failed", "missing"],
-            [_record(row, noise, cell, _digits(table)) for (row, noise), cell in _by_noise(table)],
+            [_record(row, noise, cell, table.measure.digits) for (row, noise), cell in _by_noise(table)],
         ),
+        *reasons("Failed", table.failures),
     ]
-    if table.failures:
-        lines += ["## Failed", *(f"- {escape_markdown(f'{k}: {v}')}" for k, v in table.failures.items()), ""]
     return "\n".join(lines)
 
 

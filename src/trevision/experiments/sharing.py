@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from trevision.experiments.estimators import ESTIMATORS
 from trevision.experiments.run import Hardware, Settings, canonical, run_config
 from trevision.training import FolderStore
 
@@ -51,6 +52,8 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
+    if settings.method == ESTIMATORS:
+        return {}  # it trains the folds of stage 1, and not stage 1 as a whole
     stages = {"noisy-posterior": digest(base | {"stage": "noisy-posterior"})}
     family = FAMILIES.get(settings.method)
     if family is not None:

@@ -1,25 +1,21 @@
-"""The paper's tables and figures as data, and finished runs as tables.
+"""The tables and figures as data: the paper's, and one beyond it, each with the runs that fill it.
 
-A table is a pure function of the config.json and result.json in run folders: rows are methods with or without
-anchor points ("A", "N/A"), columns are noises, and every cell has ours beside the published number.
+Rows are methods, or estimators of T alone, with or without anchor points ("A", "N/A"); columns are noises.
 """
 
 from __future__ import annotations
 
-import csv
+import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
+from trevision.experiments.estimators import ESTIMATORS, estimator_names, lacking
 from trevision.experiments.run import Settings, canonical, run_config
 from trevision.experiments.sharing import run_name
-from trevision.methods import METHODS, Options, find_method
+from trevision.methods import METHODS, Options
 
 Anchors = Literal["A", "N/A"]
 REAL = "real"  # the noise that data come with
@@ -35,7 +31,7 @@ REMOVED_ELSEWHERE = 0.4
 
 @dataclass(frozen=True)
 class Spec:
-    """One table or figure of the paper."""
+    """One table or figure."""
 
     name: str
     title: str
@@ -43,7 +39,22 @@ class Spec:
     noises: tuple[str, ...]
     methods: tuple[str, ...]
     anchors: tuple[Anchors, ...]
-    measure: Literal["test_accuracy", "transition_error"] = "test_accuracy"
+    measures: tuple[str, ...] = ("test_accuracy",)
+    """What the cells are of: names in `cells.MEASURES`."""
+    estimators: tuple[str, ...] = ()
+    """Rows that are an estimator of T alone, without a classifier."""
+    schedule: str = "quick"
+    """The schedule of its runs, unless another is asked for."""
+    seeds_without_anchors: int | None = None
+    """The most runs of a cell without anchor points, unless others are asked for; None: as with them."""
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        return (*self.estimators, *self.methods)
+
+    def seeds_of_rest(self, seeds: int) -> int:
+        """The runs of each cell without anchor points, where those with them have `seeds`."""
+        return min(seeds, self.seeds_without_anchors or seeds)
 
 
 IMAGES = ("mnist", "cifar10", "cifar100")
@@ -68,7 +79,25 @@ SPECS = {
             ("sym-20", "sym-50"),
             ("forward-r", "reweight-r"),
             ("A", "N/A"),
-            "transition_error",
+            ("transition_error",),
+        ),
+        Spec(
+            "floor",
+            "How near T comes to the sampling floor",
+            ("mnist",),
+            ("sym-20", "sym-50", "sym-80", "pair-20", "pair-45"),
+            (
+                *("standard", "gce", "sce", "forward", "forward:estimator=dual-t"),
+                *("forward:estimator=latent", "reweight-r", "volminnet", "tv", "recursive"),
+            ),
+            ("A", "N/A"),
+            (
+                *("transition_error", "transition_floor", "error_to_floor"),
+                *("test_accuracy", "wrong_label_auc", "seconds"),
+            ),
+            estimators=estimator_names(),
+            schedule="strong",
+            seeds_without_anchors=1,
         ),
     )
 }
@@ -76,7 +105,10 @@ SPECS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: a method, the choices it is run with, and whether anchor points are left in."""
+    """One row of a table: a method, the choices it is run with, and whether anchor points are left in.
+
+    The method of a row that is an estimator alone, by its name, is the comparison of all of them.
+    """
 
     name: str
     method: str
@@ -87,6 +119,23 @@ class Row:
     def label(self) -> str:
         return f"{self.name}-{self.anchors}"
 
+    @property
+    def is_estimator(self) -> bool:
+        return self.method == ESTIMATORS
+
+    @property
+    def lacking(self) -> str:
+        """Why this version cannot fill the row; empty if it can."""
+        if self.is_estimator:
+            return lacking(self.name)
+        if self.method not in METHODS:
+            return f"there is no method {self.method} in this version"
+        try:
+            self.options.check(self.method)
+        except ValueError as error:
+            return str(error)
+        return ""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -96,8 +145,9 @@ class Plan:
     dataset: str
     rows: tuple[Row, ...]
     noises: tuple[str, ...]
+    schedule: str
     seeds: int = 3
-    schedule: str = "quick"
+    seeds_without_anchors: int = 3
     network: str | None = None
     train_size: int | None = None
 
@@ -109,9 +159,18 @@ class Plan:
         return "-".join(part for part in parts if part)
 
     @property
-    def as_published(self) -> bool:
-        """Whether data and network are the paper's; where they are not, the table says so."""
-        return self.network is None and self.train_size is None
+    def departures(self) -> list[str]:
+        """How data and network are not the usual ones."""
+        found = [] if self.train_size is None else [f"{self.train_size} training rows"]
+        return found + ([] if self.network is None else [f"network {self.network}"])
+
+    @property
+    def anchors(self) -> tuple[Anchors, ...]:
+        """What its rows are with and without."""
+        return tuple(dict.fromkeys(row.anchors for row in self.rows))
+
+    def seeds_of(self, row: Row) -> range:
+        return range(self.seeds if row.anchors == "A" else self.seeds_without_anchors)
 
 
 @dataclass(frozen=True)
@@ -129,32 +188,61 @@ class Planned:
 
     @property
     def label(self) -> str:
-        return f"{self.row.label} on {self.source}, {self.noise}, seed {self.settings.seed}"
+        what = f"{ESTIMATORS}-{self.row.anchors}" if self.row.is_estimator else self.row.label
+        return f"{what} on {self.source}, {self.noise}, seed {self.settings.seed}"
 
     @property
     def is_available(self) -> bool:
-        return self.row.method in METHODS
+        return not self.row.lacking
 
 
 def make_plan(
-    name: str, dataset: str, methods: Sequence[str] = (), noises: Sequence[str] = (), **how: Any
+    name: str,
+    dataset: str,
+    methods: Sequence[str] = (),
+    noises: Sequence[str] = (),
+    schedule: str | None = None,
+    seeds: int = 3,
+    seeds_without_anchors: int | None = None,
+    **how: Any,
 ) -> Plan:
-    """The plan of a table for a data set, narrowed to some methods and noises where they are given."""
+    """The plan of a table for a data set, narrowed to some rows and noises where they are given."""
     if name not in SPECS:
         raise ValueError(f"the table must be one of {', '.join(SPECS)}, got {name!r}")
     spec = SPECS[name]
-    rows = tuple(read_row(one, anchors) for anchors in spec.anchors for one in methods or spec.methods)
-    plan = Plan(spec, dataset, rows, tuple(noises) or spec.noises, **how)
-    if plan.seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {plan.seeds}")
-    return plan
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
+    if seeds_without_anchors is None:
+        seeds_without_anchors = spec.seeds_of_rest(seeds)
+    least = 0 if "A" in spec.anchors else 1
+    if seeds_without_anchors < least:
+        raise ValueError(f"seeds_without_anchors must be at least {least}, got {seeds_without_anchors}")
+    kept = [anchors for anchors in spec.anchors if anchors == "A" or seeds_without_anchors]
+    return Plan(
+        spec=spec,
+        dataset=dataset,
+        rows=tuple(read_row(one, anchors, spec) for anchors in kept for one in methods or spec.row_names),
+        noises=tuple(noises) or spec.noises,
+        schedule=schedule or spec.schedule,
+        seeds=seeds,
+        seeds_without_anchors=seeds_without_anchors,
+        **how,
+    )
 
 
-def read_row(text: str, anchors: Anchors) -> Row:
-    """A row by its method, or by a method and choices: `reweight-r:revision=frozen,lr-revision=1e-4`."""
+def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
+    """A row by its method, or by a method and choices: `reweight-r:revision=frozen,lr-revision=1e-4`.
+
+    A row of the table's own may be one that this version lacks; any other must exist.
+    """
+    if text in spec.estimators:
+        return Row(text, ESTIMATORS, anchors)
     method, _, choices = text.partition(":")
-    if method not in ALL:
-        find_method(method)  # one of the paper's may be missing here; any other must exist
+    if method not in (*METHODS, *spec.methods):
+        names = tuple(dict.fromkeys((*METHODS, *spec.row_names)))
+        near = difflib.get_close_matches(method, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"methods must be among {', '.join(names)}, got {text!r}{hint}")
     options = Options()
     known = [one.name for one in fields(Options)]
     for choice in filter(None, choices.split(",")):
@@ -163,7 +251,8 @@ def read_row(text: str, anchors: Anchors) -> Row:
         if key not in known:
             raise ValueError(f"methods: {text!r} must choose among {', '.join(known)}, got {key!r}")
         options = replace(options, **{key: _value(value)})
-    options.check()
+    if text not in spec.methods:
+        options.check(method)
     return Row(text, method, anchors, options)
 
 
@@ -179,9 +268,11 @@ def _value(text: str) -> Any:
 def planned_runs(plan: Plan) -> list[Planned]:
     """The runs of a plan, whole tables of one seed first, so that an early stop still leaves a table."""
     runs = []
-    for seed in range(plan.seeds):
+    for seed in range(max(plan.seeds, plan.seeds_without_anchors)):
         for noise in plan.noises:
             for row in plan.rows:
+                if seed not in plan.seeds_of(row):
+                    continue
                 removed = REMOVED.get(plan.dataset, REMOVED_ELSEWHERE) if row.anchors == "N/A" else None
                 settings = Settings(
                     noise=None if noise == REAL else noise,
@@ -199,7 +290,10 @@ def planned_runs(plan: Plan) -> list[Planned]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run stands: its result, or why there is none."""
+    """How a run stands: its result, or why there is none.
+
+    A finished comparison of estimators may have no estimate by the row's, and then tells why.
+    """
 
     state: Literal["finished", "failed", "missing", "unavailable"]
     result: dict[str, Any] = field(default_factory=dict)
@@ -213,13 +307,23 @@ def outcome(run: Planned, results: Path) -> Outcome:
     if found is not None and canonical(found) != canonical(run_config(run.source, run.settings)):
         raise ValueError(f"{folder} must hold the run its name stands for, but its config.json is another's")
     result, error = _read_json(folder / "result.json"), _read_json(folder / "error.json")
+    if result is not None and run.row.is_estimator:
+        result = _part(result, run.row.name)
     if result is not None:
-        return Outcome("finished", result)
+        return Outcome("finished", result, result.get("error", ""))
     if not run.is_available:
-        return Outcome("unavailable", reason=f"there is no method {run.row.method} in this version")
+        return Outcome("unavailable", reason=run.row.lacking)
     if error is not None:
         return Outcome("failed", reason=f"{error.get('error', 'Error')}: {error.get('reason', '')}")
     return Outcome("missing")
+
+
+def _part(comparison: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The result of one estimator in a comparison of several; None if it took no part."""
+    part = comparison["estimates"].get(name)
+    if part is None:
+        return None
+    return comparison | part | {"seconds": comparison["seconds"] + part.get("seconds", 0.0)}
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
@@ -229,97 +333,3 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} must be a JSON file, but is not ({error}); remove it") from None
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: what was measured, what is published, and which runs are lacking.
-
-    Accuracies are in percent, as the paper prints them.
-    """
-
-    values: tuple[float, ...]
-    published: tuple[float, float | None] | None = None
-    failed: tuple[int, ...] = ()
-    missing: tuple[int, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def n(self) -> int:
-        return len(self.values)
-
-    @property
-    def mean(self) -> float | None:
-        return float(np.mean(self.values)) if self.values else None
-
-    @property
-    def std(self) -> float | None:
-        """The standard deviation of the sample (ddof=1); one run has none."""
-        return float(np.std(self.values, ddof=1)) if self.n > 1 else None
-
-    @property
-    def difference(self) -> float | None:
-        return None if self.mean is None or self.published is None else self.mean - self.published[0]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A plan with its cells, and what went wrong, by run."""
-
-    plan: Plan
-    cells: dict[tuple[Row, str], Cell]
-    failures: dict[str, str]
-
-    @property
-    def runs(self) -> int:
-        return sum(cell.n for cell in self.cells.values())
-
-
-def tabulate(plan: Plan, results: Path) -> Table:
-    """The table of a plan from the runs in the folder `results`, finished or not."""
-    runs = planned_runs(plan)
-    outcomes = {run.name: outcome(run, results) for run in runs}
-    cells = {}
-    for row in plan.rows:
-        for noise in plan.noises:
-            mine = [run for run in runs if (run.row, run.noise) == (row, noise)]
-            done = [outcomes[run.name].result for run in mine if outcomes[run.name].state == "finished"]
-            cells[row, noise] = Cell(
-                values=tuple(v for one in done if (v := _measured(plan.spec, one)) is not None),
-                published=_published(plan, row, noise),
-                failed=tuple(run.settings.seed for run in mine if outcomes[run.name].state == "failed"),
-                missing=tuple(
-                    run.settings.seed
-                    for run in mine
-                    if outcomes[run.name].state in ("missing", "unavailable")
-                ),
-                seconds=sum(one["seconds"] for one in done),
-            )
-    failures = {run.label: outcomes[run.name].reason for run in runs if outcomes[run.name].state == "failed"}
-    return Table(plan, cells, failures)
-
-
-def _measured(spec: Spec, result: dict[str, Any]) -> float | None:
-    value = result[spec.measure]
-    if value is None:
-        return None
-    return 100 * value if spec.measure == "test_accuracy" else value
-
-
-def _published(plan: Plan, row: Row, noise: str) -> tuple[float, float | None] | None:
-    if plan.spec.measure != "test_accuracy" or row.options != Options():
-        return None
-    return published().get((plan.dataset, noise, row.method, row.anchors))
-
-
-@cache
-def published() -> dict[tuple[str, str, str, str], tuple[float, float | None]]:
-    """Accuracy (%), mean and standard deviation, by data set, noise, method and anchors."""
-    text = files("trevision.experiments").joinpath("published.csv").read_text(encoding="utf-8")
-    return {
-        (one["dataset"], one["noise"], one["method"], one["anchors"]): (
-            float(one["mean"]),
-            float(one["std"]) if one["std"] else None,
-        )
-        for one in csv.DictReader(text.splitlines())
-    }

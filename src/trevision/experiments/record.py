@@ -1,6 +1,7 @@
 """The contents of result.json: what a run learnt and, where the noise is of our making, how near the truth.
 
-The true labels are met here, after all training: nothing in this file reaches a method or a selection.
+The true labels of training rows are met here, after all training: nothing in this file reaches a method or a
+selection.
 """
 
 from __future__ import annotations

@@ -22,12 +22,11 @@ from trevision.training import Evaluation
 def with_out_of_sample(problem: Problem) -> Problem:
     """The problem with out-of-sample predictions, where its estimator of T needs them.
 
-    It does not where T-hat comes from known clean labels, unless the user chose the estimator, nor for fewer
-    rows than folds.
+    It does not where T-hat is counted from pairs of labels, unless the user chose the estimator, nor for
+    fewer rows than folds.
     """
     data, schedule = problem.data, problem.schedule
-    known = data.label_pairs is not None or data.trusted_x is not None
-    informed = known and problem.options.estimator is None
+    informed = data.label_pairs is not None and problem.options.estimator is None
     if schedule.estimator != "latent" or informed or len(data.train_x) <= schedule.folds:
         return problem
     return replace(problem, out_of_sample=cross_fit(problem))

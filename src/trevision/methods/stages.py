@@ -56,9 +56,10 @@ def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> Stag
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
 
-    Where out-of-sample predictions were made, they take the place of anchor points. Instances with both
-    labels are counted (the paper's start for Clothing1M), before a trusted set is asked; neither is, where
-    the user chose an estimator.
+    Where out-of-sample predictions were made, they take the place of anchor points, and a trusted set only
+    selects: a few rows of each class tell less about T than all the noisy labels do. Instances with both
+    labels are counted (the paper's start for Clothing1M), before a trusted set is asked in place of anchor
+    points; neither is, where the user chose an estimator.
     """
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:

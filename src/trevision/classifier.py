@@ -178,7 +178,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
                 evaluation=Evaluation(data, criterion=schedule.select_by),
                 make_network=self._network_maker(tuple(x.shape[1:]), seed),
                 standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
-                schedule=options.applied_to(schedule),
+                schedule=options.applied_to(schedule, self.method),
                 seed=seed,
                 runtime=Runtime(
                     launch(self.accelerator, self.devices, self.precision),

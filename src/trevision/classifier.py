@@ -143,7 +143,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         """Learn from rows `X` with noisy labels `y`.
 
         `clean_X` and `clean_y`, given together, are a trusted set: rows whose labels are right. They
-        initialise T and select the epoch, in place of anchor points and noisy validation labels.
+        select the epoch, in place of noisy validation labels.
         """
         method = find_method(self.method)
         options = Options(
@@ -178,7 +178,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
                 evaluation=Evaluation(data, criterion=schedule.select_by),
                 make_network=self._network_maker(tuple(x.shape[1:]), seed),
                 standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
-                schedule=options.applied_to(schedule),
+                schedule=options.applied_to(schedule, self.method),
                 seed=seed,
                 runtime=Runtime(
                     launch(self.accelerator, self.devices, self.precision),
@@ -233,7 +233,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         if self.out_of_sample_ is None:
             raise ValueError(
                 "find_label_issues needs predictions for rows that a network was not trained on, which fit "
-                "makes with estimator='latent', without a trusted set and for more rows than folds; "
+                "makes with estimator='latent' and for more rows than folds; "
                 "trevision.find_label_issues takes probabilities of your own"
             )
         return find_label_issues(*self.out_of_sample_, bootstrap=bootstrap, level=level)

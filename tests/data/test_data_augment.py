@@ -90,6 +90,11 @@ def test_crop_flip_is_a_crop_of_four_pixels_then_a_flip():
     assert not torch.equal(augment(images, "crop-flip", seeded(5)), expected)
 
 
+def test_a_shift_is_a_crop_of_two_pixels_and_no_flip():
+    images = pictures(30)
+    assert torch.equal(augment(images, "shift", seeded(4)), random_crop(images, 2, seeded(4)))
+
+
 def test_no_augmentation_returns_the_images_and_draws_nothing():
     images, generator = pictures(3), seeded(6)
     before = generator.get_state()
@@ -108,7 +113,7 @@ def test_augmentation_leaves_the_given_images_and_the_global_state_alone():
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (lambda: augment(pictures(1), "mixup", seeded(0)), "one of none, crop-flip, got 'mixup'"),
+        (lambda: augment(pictures(1), "mixup", seeded(0)), "one of none, shift, crop-flip, got 'mixup'"),
         (lambda: augment(torch.zeros(3, 4), "crop-flip", seeded(0)), r"got \(3, 4\); tables"),
         (lambda: random_flip(torch.zeros(3, 4), seeded(0)), r"got \(3, 4\)"),
         (lambda: random_crop(pictures(1), -1, seeded(0)), "0 or more pixels, got -1"),

@@ -68,15 +68,15 @@ def test_folds_have_equal_shares_of_each_label():
         assert sizes.max() - sizes.min() <= 1
 
 
-@pytest.mark.parametrize("reason", ["anchor", "trusted", "few"])
+@pytest.mark.parametrize("reason", ["anchor", "pairs", "few"])
 def test_nothing_is_cross_fitted_where_t_comes_from_elsewhere(reason: str):
     x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     labels = (x[:, 0] > 0).long().numpy()
     setting = problem(x, labels)
     if reason == "anchor":
         setting = replace(setting, schedule=replace(setting.schedule, estimator="anchor"))
-    elif reason == "trusted":
-        data = replace(setting.data, trusted_x=x[:4], trusted_y=torch.from_numpy(labels[:4]))
+    elif reason == "pairs":
+        data = replace(setting.data, label_pairs=(labels[:4], labels[:4]))
         setting = replace(setting, evaluation=Evaluation(data))
     else:
         setting = replace(setting, schedule=replace(setting.schedule, folds=36))
@@ -95,3 +95,14 @@ def test_a_chosen_estimator_is_not_overruled_by_a_trusted_set(estimator: str):
     posterior = fit_noisy_posterior(setting)
     trusted = trusted_transition(noisy_probs(setting, posterior, x[:4]), labels[:4])
     assert not np.allclose(estimate_transition(setting, posterior), trusted, atol=1e-3)
+
+
+def test_a_trusted_set_takes_the_place_of_anchor_points_that_nobody_chose():
+    x = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    labels = (x[:, 0] > 0).long().numpy()
+    setting = problem(x, labels, estimator="anchor")
+    data = replace(setting.data, trusted_x=x[:4], trusted_y=torch.from_numpy(labels[:4]))
+    setting = with_out_of_sample(replace(setting, evaluation=Evaluation(data)))
+    posterior = fit_noisy_posterior(setting)
+    trusted = trusted_transition(noisy_probs(setting, posterior, x[:4]), labels[:4])
+    np.testing.assert_allclose(estimate_transition(setting, posterior), trusted)

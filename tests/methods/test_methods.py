@@ -135,16 +135,11 @@ def test_published_rate_moves_t_by_no_more_than_rate_times_steps(blobs):
     assert np.abs(learned.transition - learned.initial_transition).max() <= 1.5 * 5e-7 * steps
 
 
-def test_a_trusted_set_initialises_t_and_selects_by_its_own_error(blobs):
+def test_a_trusted_set_selects_by_its_own_error_and_leaves_t_to_the_noisy_labels(blobs):
     trusted_x, trusted_y = blobs.test_x[:200], blobs.test_y[:200]
     model = TRevisionClassifier(schedule=SCHEDULE, random_state=0)
     model.fit(blobs.x, blobs.noisy, clean_X=trusted_x, clean_y=trusted_y)
-    plain = TRevisionClassifier(schedule=SCHEDULE, estimator="anchor", random_state=0).fit(
-        blobs.x, blobs.noisy
-    )
-    trusted_error = transition_error(model.initial_transition_matrix_, blobs.transition)
-    assert trusted_error < transition_error(plain.initial_transition_matrix_, blobs.transition)
-    assert trusted_error < 0.25
+    assert transition_error(model.initial_transition_matrix_, blobs.transition) < 0.1
     last = [record for record in model.history_ if record["stage"] == "revision" and record["epoch"] > 0]
     chosen = min(last, key=lambda record: record["trusted_error"])
     wrong = np.mean(model.predict(trusted_x) != trusted_y)

@@ -28,6 +28,7 @@ from trevision.training import (
     learning_rate,
     run_stage,
 )
+from trevision.training.average import WeightAverage
 from trevision.transition import Transition
 
 PHASE = Phase(epochs=6, lr=0.05, decay="one-cycle", batch_size=64)
@@ -65,9 +66,9 @@ class StopsAfter(NoProgress):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer):
-    phase = replace(PHASE, optimizer=optimizer, lr=0.05 if optimizer == "sgd" else 1e-3)
+@pytest.mark.parametrize(("optimizer", "average"), [("sgd", 0.0), ("adam", 0.0), ("sgd", 1.5)])
+def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer, average):
+    phase = replace(PHASE, optimizer=optimizer, lr=0.05 if optimizer == "sgd" else 1e-3, average=average)
     dropout = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 4))
 
     def fresh() -> Stage:
@@ -85,6 +86,62 @@ def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer
     assert without_times(resumed.history) == without_times(whole.history)
     assert resumed.state.keys() == whole.state.keys()
     assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
+
+
+def test_averaged_weights_are_the_mean_of_all_and_later_mostly_of_the_latest(data):
+    model = make_stage(data).model
+    average = WeightAverage(model, steps=4)
+    weight = next(model.parameters())
+    for value in (1.0, 2.0, 6.0):
+        weight.data.fill_(value)
+        average.update(model)
+    mine = next(average.model.parameters())
+    torch.testing.assert_close(mine, torch.full_like(mine, 3.0))
+    for expected in (3 + 1 / 4 * (8 - 3), 4.25 + 1 / 4 * (8 - 4.25)):
+        weight.data.fill_(8.0)
+        average.update(model)
+        torch.testing.assert_close(mine, torch.full_like(mine, expected))
+
+
+def test_what_is_measured_and_selected_is_the_average(data):
+    phase = replace(PHASE, epochs=1, average=100.0)
+    seen = []
+
+    def watched(model, batch):
+        seen.append(next(p.detach().clone() for p in model.parameters()))
+        return plain_step(model, batch)
+
+    stage = make_stage(data, phase, step=watched)
+    result = run_stage(stage, Evaluation(data), Runtime(launch("cpu")), seed=3)
+    # The step sees weights before its update: the first state is left out, the last is the model's.
+    states = [*seen[1:], next(stage.model.parameters()).detach()]
+    name = next(name for name, _ in stage.model.named_parameters())
+    torch.testing.assert_close(result.state[name], torch.stack(states).mean(dim=0))
+    averaged = NoisyLabelModel(stage.model.standardise, build("mlp", (8,), 4, seed=1), None)
+    averaged.load_state_dict(result.state)
+    assert result.selected["noisy_validation_loss"] == pytest.approx(
+        Evaluation(data).measure(averaged, None)["noisy_validation_loss"]
+    )
+
+
+def test_a_phase_may_vary_images_otherwise_than_their_data_set():
+    images = torch.randint(0, 255, (40, 1, 6, 6), dtype=torch.uint8)
+    data = split(images, torch.arange(40) % 2, num_classes=2, random_state=0)
+    originals = {image.numpy().tobytes() for image in data.train_x}
+    unchanged = []
+
+    def step(model, batch):
+        unchanged.extend(image.numpy().tobytes() in originals for image in batch.x)
+        return plain_step(model, batch)
+
+    for augmentation in (None, "shift"):
+        unchanged.clear()
+        model = NoisyLabelModel(nn.Identity(), nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), None)
+        model.network[0].register_forward_pre_hook(lambda _, args: (args[0].float() / 255,))
+        phase = Phase(1, lr=1e-3, augmentation=augmentation)
+        run_stage(Stage("stage", model, step, phase), Evaluation(data), Runtime(launch("cpu")), seed=0)
+        # One shift in 25 leaves an image where it is.
+        assert all(unchanged) if augmentation is None else sum(unchanged) < 12
 
 
 def test_a_finished_stage_is_not_trained_again(data, tmp_path):

@@ -9,6 +9,7 @@ from torch.nn import functional
 from trevision.data.dataset import AUGMENTATIONS
 
 CROP_PADDING = 4
+SHIFT = 2
 
 
 def _check_images(images: Tensor) -> None:
@@ -68,9 +69,16 @@ def random_flip(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
-    """The augmentation `name` of a batch: "none", or "crop-flip" (crops of 4 pixels' padding, then flips)."""
+    """The augmentation `name` of a batch.
+
+    none       the images as they are
+    shift      moved by up to 2 pixels each way: for digits, of which a mirror image is no digit
+    crop-flip  moved by up to 4 pixels each way, then mirrored or not
+    """
     if name == "none":
         return images
+    if name == "shift":
+        return random_crop(images, SHIFT, generator)
     if name == "crop-flip":
         return random_flip(random_crop(images, CROP_PADDING, generator), generator)
     raise ValueError(f"augmentation must be one of {', '.join(AUGMENTATIONS)}, got {name!r}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trevision.data.preprocessing import Preprocessing
     from trevision.data.rows import Rows
 
-AUGMENTATIONS = ("none", "crop-flip")
+AUGMENTATIONS = ("none", "shift", "crop-flip")
 
 
 class DataError(ValueError):

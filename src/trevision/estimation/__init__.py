@@ -8,6 +8,7 @@ from trevision.estimation.error import transition_error
 from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
 from trevision.estimation.latent import LatentFit, fit_latent
 from trevision.estimation.methods import METHODS, Solution, solve
+from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import clean_given_label, invert
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
 from trevision.estimation.rows import ProbabilityRows, RowSource
@@ -33,6 +34,7 @@ __all__ = [
     "invert",
     "likeliest_prior",
     "noise_rate",
+    "pooled_transition",
     "solve",
     "transition_error",
     "trusted_transition",

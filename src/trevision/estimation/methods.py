@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
 from trevision.estimation.latent import MOST_CLASSES, LatentFit, fit_latent
+from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import invert
 from trevision.estimation.rate import likeliest_prior
 from trevision.estimation.rows import ProbabilityRows
@@ -21,13 +22,20 @@ from trevision.noise import FloatArray
 class Solution:
     """What an estimator found: T and P(clean).
 
-    Of one that shares rows out to cells, also the counts; of the latent-class model, also the whole fit.
+    Of one that shares rows out to cells, also the counts; of the latent-class model, also the whole fit; of
+    one that pools classes, also T without that.
     """
 
     transition: FloatArray
     prior: FloatArray
     counts: FloatArray | None = None
     fit: LatentFit | None = None
+    unpooled: FloatArray | None = None
+
+    @property
+    def class_by_class(self) -> FloatArray:
+        """T with every row from its own class alone."""
+        return self.transition if self.unpooled is None else self.unpooled
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
         """P(clean | x) for rows (n, C) of P(noisy | x): by the fitted link, or by inverting T."""
@@ -84,7 +92,7 @@ def _from_confident_counts(counts: FloatArray) -> Solution:
 
 
 def solve_by_latent_class(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
-    """T by maximum likelihood; see `fit_latent`."""
+    """T by maximum likelihood, see `fit_latent`, and its classes pooled, see `pooled_transition`."""
     return _from_latent_fit(fit_latent(rows, weights))
 
 
@@ -93,11 +101,12 @@ def _resume_latent_class(rows: ProbabilityRows, weights: FloatArray, found: Solu
 
 
 def _from_latent_fit(fit: LatentFit) -> Solution:
-    return Solution(fit.transition, fit.counts.sum(axis=1) / fit.counts.sum(), fit.counts, fit)
+    return replace(_from_latent_counts(fit.counts), fit=fit)
 
 
 def _from_latent_counts(counts: FloatArray) -> Solution:
-    return Solution(rows_to_one(counts), counts.sum(axis=1) / counts.sum(), counts)
+    prior = counts.sum(axis=1) / counts.sum()
+    return Solution(pooled_transition(counts), prior, counts, unpooled=rows_to_one(counts))
 
 
 METHODS: dict[str, Method] = {

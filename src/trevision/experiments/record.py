@@ -103,8 +103,8 @@ def error_of(transition: np.ndarray, truth: Truth) -> float | None:
 def transition_floor(data: NoisyData, truth: Truth) -> float | None:
     """The error of the T that is counted from the true labels of all rows that have noisy ones.
 
-    It is the sampling noise of these very labels: no estimator that sees no true label can be expected to
-    beat one that sees them all.
+    It is the sampling noise of these very labels. Without true labels, only an estimator that assumes
+    something about T can be expected to beat it.
     """
     if truth.train_y is None or truth.valid_y is None:
         return None

@@ -194,7 +194,7 @@ def make_problem(
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
     preset = schedule_for(settings.schedule, source, len(data.train_x), data.num_classes)
-    schedule = settings.options.applied_to(preset)
+    schedule = settings.options.applied_to(preset, settings.method)
     return Problem(
         evaluation=Evaluation(data, truth, schedule.select_by),
         make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),

@@ -10,6 +10,7 @@ from trevision.methods import (
     decoupling,
     forward,
     mentornet,
+    recursive,
     reweight,
     standard,
     t_revision,
@@ -28,6 +29,7 @@ METHODS: dict[str, Method] = {
     "reweight": reweight.fit,
     "forward-r": t_revision.fit_forward,
     "reweight-r": t_revision.fit_reweight,
+    "recursive": recursive.fit,
 }
 
 

@@ -7,6 +7,7 @@ few epochs of plain cross-entropy are all that an estimate of P(noisy | x) needs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,30 +17,35 @@ import torch
 from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.stages import fit_noisy_posterior, noisy_probs
-from trevision.training import Evaluation
+from trevision.training import Evaluation, StageResult
 
 
 def with_out_of_sample(problem: Problem) -> Problem:
     """The problem with out-of-sample predictions, where its estimator of T needs them.
 
-    It does not where T-hat comes from known clean labels, unless the user chose the estimator, nor for fewer
-    rows than folds.
+    It does not where T-hat is counted from pairs of labels, unless the user chose the estimator, nor for
+    fewer rows than folds.
     """
     data, schedule = problem.data, problem.schedule
-    known = data.label_pairs is not None or data.trusted_x is not None
-    informed = known and problem.options.estimator is None
+    informed = data.label_pairs is not None and problem.options.estimator is None
     if schedule.estimator != "latent" or informed or len(data.train_x) <= schedule.folds:
         return problem
     return replace(problem, out_of_sample=cross_fit(problem))
 
 
-def cross_fit(problem: Problem) -> OutOfSample:
-    """Train stage 1 once for every fold, without the rows of that fold, and predict those.
+def cross_fit(
+    problem: Problem,
+    train: Callable[[Problem, str], StageResult] = fit_noisy_posterior,
+    folds: int | None = None,
+    prefix: str = "fold",
+) -> OutOfSample:
+    """Train once for every fold, without the rows of that fold, and predict those.
 
-    The validation rows select the epoch in each fold but are trained on in none; every fold's network
-    predicts its share of them.
+    `train`, which is stage 1 unless told otherwise, is given the problem without those rows and a name for
+    its stage. The validation rows select the epoch in each fold but are trained on in none; every fold's
+    network predicts its share of them.
     """
-    data, folds = problem.data, problem.schedule.folds
+    data, folds = problem.data, folds or problem.schedule.folds
     train_fold = fold_of(data.train_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 3]))
     valid_fold = fold_of(data.valid_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 4]))
     train_probs = np.empty((len(train_fold), data.num_classes), dtype=np.float32)
@@ -51,21 +57,21 @@ def cross_fit(problem: Problem) -> OutOfSample:
             data, train_x=select_rows(data.train_x, kept), train_y=data.train_y[kept.to(data.train_y.device)]
         )
         part = replace(problem, evaluation=Evaluation(seen, None, problem.evaluation.criterion))
-        posterior = fit_noisy_posterior(part, stage_name(fold))
-        history += posterior.history
+        trained = train(part, stage_name(fold, prefix))
+        history += trained.history
         for x, assigned, probs in (
             (data.train_x, train_fold, train_probs),
             (data.valid_x, valid_fold, valid_probs),
         ):
             unseen = np.flatnonzero(assigned == fold)
             if len(unseen):
-                probs[unseen] = noisy_probs(part, posterior, select_rows(x, unseen))
+                probs[unseen] = noisy_probs(part, trained, select_rows(x, unseen))
     return OutOfSample(train_probs, valid_probs, folds, history)
 
 
-def stage_name(fold: int) -> str:
+def stage_name(fold: int, prefix: str = "fold") -> str:
     """The name of a fold's stage, in progress bars and checkpoints."""
-    return f"fold-{fold + 1}"
+    return f"{prefix}-{fold + 1}"
 
 
 def fold_of(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:

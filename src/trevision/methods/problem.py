@@ -27,6 +27,9 @@ SERVES = {
 }
 """The methods that have a use for a choice; for any other, making it is a mistake."""
 
+OWN_ESTIMATOR = {"recursive": "latent"}
+"""The estimator of T that a method starts from, whatever the schedule's: a poor T it may never leave."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -84,8 +87,8 @@ class Options:
         if self.mentor not in MENTORS:
             raise ValueError(f"mentor must be one of {', '.join(MENTORS)}, got {self.mentor!r}")
 
-    def applied_to(self, schedule: Schedule) -> Schedule:
-        """The schedule with these choices in it, once they are known to be good."""
+    def applied_to(self, schedule: Schedule, method: str | None = None) -> Schedule:
+        """The schedule with these choices, and with `method`'s own, once they are known to be good."""
         self.check()
         revision = schedule.revision
         if self.lr_revision is not None:
@@ -98,7 +101,9 @@ class Options:
             parameterisation=cast(Parameterisation, self.revision or schedule.parameterisation),
             live_weight=schedule.live_weight if self.weight is None else self.weight == "live",
             revision_loss=cast(RevisionLoss, self.revision_loss or schedule.revision_loss),
-            estimator=cast(Estimator, self.estimator or schedule.estimator),
+            estimator=cast(
+                Estimator, self.estimator or OWN_ESTIMATOR.get(method or "") or schedule.estimator
+            ),
         )
         chosen.check()
         return chosen

@@ -56,9 +56,10 @@ def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> Stag
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
 
-    Where out-of-sample predictions were made, they take the place of anchor points. Instances with both
-    labels are counted (the paper's start for Clothing1M), before a trusted set is asked; neither is, where
-    the user chose an estimator.
+    Where out-of-sample predictions were made, they take the place of anchor points, and a trusted set only
+    selects: a few rows of each class tell less about T than all the noisy labels do. Instances with both
+    labels are counted (the paper's start for Clothing1M), before a trusted set is asked in place of anchor
+    points; neither is, where the user chose an estimator.
     """
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
@@ -72,12 +73,17 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
 
 
 def _likeliest(rows: ProbabilityRows) -> np.ndarray:
-    """T by maximum likelihood, its zeros filled: a loss through T must not call a label impossible.
+    """T by maximum likelihood, its zeros filled."""
+    found = solve(rows)
+    return without_zeros(found.transition, len(rows) * found.prior)
+
+
+def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """T with no zeros, from T and the number of rows of each class: no label may be called impossible.
 
     Half a label of each class is shared out evenly among all labels.
     """
-    found = solve(rows)
-    counts = len(rows) * found.prior[:, None] * found.transition + 0.5 / rows.num_classes
+    counts = rows[:, None] * transition + 0.5 / len(transition)
     matrix: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
     return matrix
 
@@ -111,6 +117,13 @@ def train_classifier(
     schedule = problem.schedule
     phase = schedule.weighted_classifier(initial) if weighted else schedule.classifier
     return _run(problem, "classifier", model, _corrected_step(objective), phase)
+
+
+def train_anew(problem: Problem, transition: np.ndarray, objective: Objective, name: str) -> StageResult:
+    """The same from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
+    fixed = Transition(torch.tensor(transition, dtype=torch.float32))
+    model = NoisyLabelModel(copy.deepcopy(problem.standardise), problem.make_network(), fixed)
+    return _run(problem, name, model, _corrected_step(objective), problem.schedule.classifier)
 
 
 def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:

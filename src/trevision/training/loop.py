@@ -15,6 +15,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from trevision.data.rows import augmented_batches
+from trevision.training.average import WeightAverage
 from trevision.training.evaluate import Evaluation
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase, learning_rate
@@ -82,13 +83,18 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
     runtime.progress.stage(stage.name, phase.epochs, batches)
 
     tracker = _Tracker(evaluation.select_by)
+    average = WeightAverage(stage.model, phase.average * batches) if phase.average > 0 else None
     if saved is not None:
         stage.model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
+        if average is not None:
+            average.load(saved["average"])
         tracker.restore(saved)
         runtime.progress.epoch(tracker.history[-1])
     elif stage.record_start:
-        tracker.add(0, math.nan, evaluation.measure(model, _matrix(stage)), 0.0, stage)
+        tracker.add(
+            0, math.nan, evaluation.measure(model, _matrix(stage.model)), 0.0, stage.name, stage.model
+        )
 
     stopped_because = ALL_EPOCHS_DONE
     for epoch in range(tracker.epochs_done, phase.epochs):
@@ -104,13 +110,15 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
             # A process without rows would have no loss.
             whole = [rows for rows in drawn if len(rows) >= fabric.world_size]
             own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
-            samples = augmented_batches(x, own, data.augmentation, generator)
+            samples = augmented_batches(x, own, phase.augmentation or data.augmentation, generator)
             for number, (rows, mine, images) in enumerate(zip(whole, own, samples, strict=True)):
                 _set_rates(optimizer, learning_rate(phase, epoch + number / batches))
                 batch = Batch(images.to(fabric.device), labels[mine], mine, epoch)
                 # Processes average their gradients; this share makes that the mean over the whole batch.
                 share = len(mine) * fabric.world_size / len(rows)
                 loss = train_batch(fabric, model, optimizer, stage.step, batch, share)
+                if average is not None:
+                    average.update(stage.model)
                 total += loss * len(mine)
                 runtime.progress.batch()
         summed: Any = fabric.all_reduce(total, reduce_op="sum")
@@ -124,14 +132,15 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
                 raise TrainingDiverged(stopped_because)
             warnings.warn(f"an earlier epoch is taken: {stopped_because}", RuntimeWarning, stacklevel=2)
             break
-        measured = evaluation.measure(model, _matrix(stage))
-        tracker.add(epoch + 1, mean_loss, measured, time.perf_counter() - began, stage)
+        learnt = stage.model if average is None else average.model
+        measured = evaluation.measure(model if average is None else learnt, _matrix(learnt))
+        tracker.add(epoch + 1, mean_loss, measured, time.perf_counter() - began, stage.name, learnt)
         runtime.progress.epoch(tracker.history[-1])
         if phase.patience is not None and tracker.epochs_since_best >= phase.patience:
             stopped_because = f"no better {evaluation.select_by} in {phase.patience} epochs of {stage.name}"
             break
         if fabric.is_global_zero and epoch + 1 < phase.epochs:
-            runtime.store.save(stage.name, tracker.snapshot(stage, optimizer))
+            runtime.store.save(stage.name, tracker.snapshot(stage.model, optimizer, average))
     result = StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
     if fabric.is_global_zero:
         runtime.store.save(stage.name, {**tracker.outcome(), "done": stopped_because})
@@ -178,15 +187,16 @@ class _Tracker:
         loss: float,
         measured: dict[str, Any],
         seconds: float,
-        stage: Stage,
+        stage: str,
+        model: NoisyLabelModel,
     ) -> None:
-        record = {"stage": stage.name, "epoch": epoch}
+        record = {"stage": stage, "epoch": epoch}
         if not math.isnan(loss):
             record["train_loss"] = loss
         record |= measured | {"seconds": round(seconds, 3)}
         self.history.append(record)
         if not self.selected or self.selected["epoch"] == 0 or self._better(record):
-            self.selected, self.best = record, _cpu_copy(stage.model)
+            self.selected, self.best = record, _cpu_copy(model)
 
     def _better(self, record: dict[str, Any]) -> bool:
         return bool(record[self.select_by] < self.selected[self.select_by])
@@ -194,12 +204,12 @@ class _Tracker:
     def outcome(self) -> dict[str, Any]:
         return {"best": self.best, "selected": self.selected, "history": self.history}
 
-    def snapshot(self, stage: Stage, optimizer: Any) -> dict[str, Any]:
-        state = {
-            "model": _cpu_copy(stage.model),
-            "optimizer": optimizer.state_dict(),
-            "done": "",
-        }
+    def snapshot(
+        self, model: NoisyLabelModel, optimizer: Any, average: WeightAverage | None
+    ) -> dict[str, Any]:
+        state = {"model": _cpu_copy(model), "optimizer": optimizer.state_dict(), "done": ""}
+        if average is not None:
+            state["average"] = average.state()
         return self.outcome() | state
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -228,8 +238,8 @@ def _set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
         group["lr"] = group["rate"] * factor
 
 
-def _matrix(stage: Stage) -> Tensor | None:
-    return None if stage.model.transition is None else stage.model.transition.matrix
+def _matrix(model: NoisyLabelModel) -> Tensor | None:
+    return None if model.transition is None else model.transition.matrix
 
 
 def _cpu_copy(model: nn.Module) -> dict[str, Tensor]:

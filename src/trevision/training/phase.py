@@ -32,6 +32,11 @@ class Phase:
     """How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to zero)."""
     milestones: tuple[int, ...] = ()
     """For steps: the epochs after which the rate is divided by ten."""
+    augmentation: str | None = None
+    """How training images are varied, one of `data.AUGMENTATIONS`; as is usual for the data if not given."""
+    average: float = 0.0
+    """Weights are averaged over about this many of the latest epochs, and the average is what is measured and
+    selected; 0 takes the weights as they are."""
     patience: int | None = None
     """Stop after this many epochs without a better noisy validation score; never, if not given."""
 

@@ -38,8 +38,8 @@ SECTIONS = {
 NOTES = (
     "The error of T is |T - T-hat| / |T|, entries summed. The sampling floor is the error of counting the "
     "noisy labels against the true ones on all rows that have noisy labels: the noise of the sample, which "
-    "no estimator that assumes nothing about T can be expected to beat. One that lets classes learn from each "
-    "other can, where they are alike.",
+    "no estimator that assumes nothing about T can be expected to beat. One that lets classes learn from "
+    "each other can, where they are alike.",
     "Rows marked (T only) train no classifier. All of them read T off the same predictions: those of stage "
     "1, trained once for each fold, for the rows that it was not trained on.",
     "Wrong labels are looked for among the training rows, by P(clean = given | x, given). A learning method "

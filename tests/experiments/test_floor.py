@@ -143,7 +143,7 @@ def test_an_estimator_that_failed_or_took_no_part_is_shown_as_such_and_named_wit
 
 def test_a_column_has_all_measures_and_n_once(table):
     header, rows = floor.by_column(table, A)
-    assert header == ["", "n", "error of T", "/ floor", "accuracy", "AUC", "seconds", "lacking"]
+    assert header == ["", "n", "error of T", "/ floor", "accuracy", "AUC", "seconds", "remarks"]
     shown = {row[0]: row[1:] for row in rows}
     assert shown["standard"] == ["3", "-", "-", "91.00 ± 1.00", "0.9500 ± 0.0000", "101 ± 1", ""]
     # Where fewer runs have a number than there are runs, it says how many.

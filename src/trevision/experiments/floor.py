@@ -147,7 +147,7 @@ def by_column(table: FloorTable, column: Column) -> Grid:
         runs = cells["seconds"]
         numbers = [spread(cell, table.digits(measure), runs.n) or DASH for measure, cell in cells.items()]
         rows.append([row_label(row), str(runs.n), *numbers, lacking(runs)])
-    return ["", "n", *measures.values(), "lacking"], rows
+    return ["", "n", *measures.values(), "remarks"], rows
 
 
 def column_title(table: FloorTable, column: Column) -> str:

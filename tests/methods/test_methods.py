@@ -10,9 +10,19 @@ import pytest
 import torch
 
 from trevision import TransitionWarning, TRevisionClassifier
-from trevision.data import Truth, split
+from trevision.data import NoisyData, Truth, split
 from trevision.estimation import transition_error
-from trevision.methods import METHODS, Learned, Options, Problem, find_method, network_seed, schedule_for
+from trevision.methods import (
+    METHODS,
+    Learned,
+    Options,
+    Problem,
+    Schedule,
+    find_method,
+    network_seed,
+    schedule_for,
+)
+from trevision.methods.stages import fit_noisy_posterior
 from trevision.networks import Standardise, build
 from trevision.training import Evaluation, Phase, Runtime, launch
 
@@ -31,17 +41,18 @@ CORRECTED = [name for name in METHODS if name not in ("standard", *SELECTING)]
 
 def learn(blobs, method: str, seed: int = 0, schedule=SCHEDULE, **options) -> Learned:
     data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=seed)
-    schedule = Options(**options).applied_to(schedule)
     truth = Truth(blobs.transition, torch.from_numpy(blobs.test_x), torch.from_numpy(blobs.test_y))
-    return find_method(method)(
-        Problem(
-            evaluation=Evaluation(data, truth, schedule.select_by),
-            make_network=lambda number=0: build("mlp", (8,), 4, network_seed(seed, number)),
-            standardise=Standardise.from_data(data.train_x),
-            schedule=schedule,
-            seed=seed,
-            runtime=Runtime(launch("cpu")),
-        )
+    return find_method(method)(problem_of(data, Options(**options).applied_to(schedule), truth, seed))
+
+
+def problem_of(data: NoisyData, schedule: Schedule, truth: Truth | None = None, seed: int = 0) -> Problem:
+    return Problem(
+        evaluation=Evaluation(data, truth, schedule.select_by),
+        make_network=lambda number=0: build("mlp", (8,), 4, network_seed(seed, number)),
+        standardise=Standardise.from_data(data.train_x),
+        schedule=schedule,
+        seed=seed,
+        runtime=Runtime(launch("cpu")),
     )
 
 
@@ -144,6 +155,19 @@ def test_a_trusted_set_selects_by_its_own_error_and_leaves_t_to_the_noisy_labels
     chosen = min(last, key=lambda record: record["trusted_error"])
     wrong = np.mean(model.predict(trusted_x) != trusted_y)
     assert wrong == pytest.approx(chosen["trusted_error"])
+
+
+def test_a_trusted_set_does_not_stop_stage_1_before_it_has_learnt_the_noise(blobs):
+    data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=0)
+    # Wrong labels, so that by this set's error an epoch is the better the less was learnt.
+    contrary = torch.from_numpy((blobs.test_y + 1) % 4)
+    data = replace(data, trusted_x=torch.from_numpy(blobs.test_x), trusted_y=contrary)
+    stage = fit_noisy_posterior(problem_of(data, SCHEDULE))
+    best, least_learnt = (
+        min(stage.history, key=lambda record: record[score])["epoch"]
+        for score in ("noisy_validation_loss", "trusted_error")
+    )
+    assert stage.selected["epoch"] == best != least_learnt
 
 
 def test_a_gentle_schedule_lowers_the_rate_with_the_square_of_the_diagonal():

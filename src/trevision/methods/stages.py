@@ -50,6 +50,7 @@ class TransitionWarning(UserWarning):
 def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> StageResult:
     """Algorithm 1, line 1: plain cross-entropy on noisy labels, so that g estimates P(noisy | x)."""
     model = NoisyLabelModel(problem.standardise, problem.make_network(), None)
+    problem = replace(problem, evaluation=replace(problem.evaluation, trusting=False))
     return _run(problem, name, model, _plain_step, problem.schedule.noisy_posterior)
 
 

@@ -42,10 +42,15 @@ class Evaluation:
     data: NoisyData
     truth: Truth | None = None
     criterion: Criterion = "error"
+    trusting: bool = True
+    """Whether trusted labels, where there are any, select. They should not where it is P(noisy | x) that is
+    learnt: the epoch that is best at clean labels has often not learnt the noise yet."""
 
     @property
     def select_by(self) -> str:
-        return f"noisy_validation_{self.criterion}" if self.data.trusted_x is None else "trusted_error"
+        if self.trusting and self.data.trusted_x is not None:
+            return "trusted_error"
+        return f"noisy_validation_{self.criterion}"
 
     def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
         """The metrics of one epoch: the noisy posterior T'g against noisy labels, g against clean ones."""

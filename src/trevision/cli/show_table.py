@@ -41,7 +41,8 @@ def _show_table(
 ) -> tuple[list[Path], dict[str, str]]:
     table = tabulate(plan, results)
     shown = terminal_table(*rendering.wide(table), title=rendering.title(table))
-    if console.measure(shown).maximum > console.width:
+    # Measured as on an endless line: what is asked for its width within the console's never exceeds it.
+    if console.measure(shown, options=console.options.update(max_width=10_000)).maximum > console.width:
         shown = terminal_table(*rendering.long(table), title=rendering.title(table))
     console.print(shown)
     paths = [*rendering.write_table(table, files), _draw(table, results, files)]

@@ -62,8 +62,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         `standard`, `decoupling`, `mentornet`, `co-teaching`, `forward`, `backward`, `reweight`, `forward-r`
         or `reweight-r`.
     network : None, str, nn.Module or callable
-        None picks one by the data's shape; a str names one (`lenet`, `resnet18`, `resnet34`, `resnet50`,
-        `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
+        None picks one by the data's shape; a str names one (`lenet`, `resnet8`, `resnet18`, `resnet34`,
+        `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
     schedule : str or Schedule
         `quick`, `paper`, or a Schedule of your own.
     revision, weight, lr_revision, lr_transition

@@ -168,6 +168,24 @@ def test_bad_parameters_are_named_at_fit(blobs, change, message):
         TRevisionClassifier(**change).fit(blobs.x, blobs.noisy)
 
 
+@pytest.mark.parametrize(
+    ("method", "choice"),
+    [
+        ("forward-r", {"weight": "live"}),
+        ("reweight", {"revision": "slack"}),
+        ("forward", {"lr_revision": 1e-4}),
+        ("standard", {"lr_transition": 1e-4}),
+        ("decoupling", {"noise_rate": 0.4}),
+        ("co-teaching", {"mentor": "learned"}),
+    ],
+)
+def test_a_choice_that_does_not_serve_the_method_is_refused_at_fit_and_not_before(blobs, method, choice):
+    model = clone(TRevisionClassifier(method, **choice))
+    (name,) = choice
+    with pytest.raises(ValueError, match=f"{name} is a choice of .*, got method {method}; leave it out"):
+        model.fit(blobs.x, blobs.noisy)
+
+
 def test_a_trusted_set_is_checked(blobs):
     model = TRevisionClassifier(schedule=FAST)
     with pytest.raises(ValueError, match="given together"):

@@ -68,6 +68,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         `quick`, `paper`, or a Schedule of your own.
     revision, weight, lr_revision, lr_transition
         Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
+        Like all choices below, one that does not serve the method is refused at `fit`.
     noise_rate : float or None
         The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T-hat.
     mentor : str
@@ -155,7 +156,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             mentor=self.mentor,
             estimator=self.estimator,
         )
-        options.check()
+        options.check(self.method)
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

@@ -116,6 +116,8 @@ def test_choices_make_a_row_of_their_own_without_a_published_number():
     for wrong in ("reweight-x", "reweight-r:speed=3", "reweight-r:revision=loose"):
         with pytest.raises(ValueError, match="must"):
             make_plan("table1", "mnist", (wrong,))
+    with pytest.raises(ValueError, match="weight is a choice of reweight-r, got method forward-r"):
+        make_plan("table1", "mnist", ("forward-r:weight=live",))
 
 
 def test_the_name_of_a_run_ignores_settings_left_at_their_default_and_no_others():

@@ -163,7 +163,7 @@ def read_row(text: str, anchors: Anchors) -> Row:
         if key not in known:
             raise ValueError(f"methods: {text!r} must choose among {', '.join(known)}, got {key!r}")
         options = replace(options, **{key: _value(value)})
-    options.check()
+    options.check(method)
     return Row(text, method, anchors, options)
 
 

@@ -109,7 +109,7 @@ def draw_table(path: Path, table: Table) -> None:
         if not any(cell.n or cell.published for cell in cells):
             axis.text(0.5, 0.5, "no runs recorded", ha="center", va="center", transform=axis.transAxes)
     most = max(cell.n for cell in table.cells.values())
-    title = f"{plan.spec.title}: {Path(plan.dataset).name}, {plan.schedule}"
+    title = ", ".join([f"{plan.spec.title}: {Path(plan.dataset).name}", plan.schedule, *plan.departures])
     figure.suptitle(f"{title} (mean, standard deviation, n up to {most})", fontsize=10)
     figure.legend(handles=drawn[::-1], loc="outside lower center", ncols=2, frameon=False)
     save_picture(figure, path)

@@ -92,10 +92,11 @@ def title(table: Table) -> str:
         f"{plan.spec.name}: {plan.spec.title}; {Path(plan.dataset).name}, schedule {plan.schedule}; "
         f"{what}, mean ± standard deviation (number of runs)"
     )
-    if not plan.as_published:
-        scale = [] if plan.train_size is None else [f"{plan.train_size} training rows"]
-        scale += [] if plan.network is None else [f"network {plan.network}"]
-        text += f". At a smaller scale than the paper: {', '.join(scale)}"
+    if plan.trusted:
+        text += "; epochs selected by clean validation labels"
+    if plan.departures:
+        unlike = ", ".join(plan.departures)
+        text += f". Unlike in the paper: {unlike}; hence not comparable with its numbers"
     return text
 
 
@@ -196,6 +197,10 @@ def command(table: Table) -> str:
         words += ["--network", plan.network]
     if plan.train_size is not None:
         words += ["--train-size", str(plan.train_size)]
+    if plan.weights is not None:
+        words += ["--weights", plan.weights]
+    if plan.trusted:
+        words += ["--trusted"]
     return shlex.join(words)
 
 

@@ -78,7 +78,8 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         self.cifar_stem = cifar_stem
-        self.conv1 = _conv(in_channels, width, 3, 1 + halve) if cifar_stem else _conv(in_channels, width, 7, 2)
+        side, stride = (3, 2 if halve else 1) if cifar_stem else (7, 2)
+        self.conv1 = _conv(in_channels, width, side, stride)
         self.bn1 = nn.BatchNorm2d(width)
 
         self.layers = [f"layer{number}" for number in range(1, len(blocks_per_stage) + 1)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from trevision import Phase, Schedule, TRevisionClassifier
+from trevision.methods.schedules import SCHEDULES, quick
 
 FAST = Schedule(
     noisy_posterior=Phase(4, lr=0.02, batch_size=32),
@@ -24,9 +28,21 @@ FAST = Schedule(
 )
 
 
-# No check is expected to fail.
+def shortened(*problem) -> Schedule:
+    """`quick` as it is for a problem, with a fifth of its epochs and two folds instead of five."""
+
+    def fifth(phase: Phase) -> Phase:
+        return replace(phase, epochs=math.ceil(phase.epochs / 5))
+
+    schedule = quick(*problem)
+    phases = {name: fifth(getattr(schedule, name)) for name in ("noisy_posterior", "classifier", "revision")}
+    return replace(schedule, **phases, folds=2)
+
+
+# No check is expected to fail. They are hundreds of fits about the interface, so a short training will do.
 @parametrize_with_checks([TRevisionClassifier()])
-def test_scikit_learns_own_checks_pass(estimator, check):
+def test_scikit_learns_own_checks_pass(estimator, check, monkeypatch):
+    monkeypatch.setitem(SCHEDULES, "quick", shortened)
     check(estimator)
 
 
@@ -166,6 +182,24 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_another_model(blobs)
 def test_bad_parameters_are_named_at_fit(blobs, change, message):
     with pytest.raises(ValueError, match=message):
         TRevisionClassifier(**change).fit(blobs.x, blobs.noisy)
+
+
+@pytest.mark.parametrize(
+    ("method", "choice"),
+    [
+        ("forward-r", {"weight": "live"}),
+        ("reweight", {"revision": "slack"}),
+        ("forward", {"lr_revision": 1e-4}),
+        ("standard", {"lr_transition": 1e-4}),
+        ("decoupling", {"noise_rate": 0.4}),
+        ("co-teaching", {"mentor": "learned"}),
+    ],
+)
+def test_a_choice_that_does_not_serve_the_method_is_refused_at_fit_and_not_before(blobs, method, choice):
+    model = clone(TRevisionClassifier(method, **choice))
+    (name,) = choice
+    with pytest.raises(ValueError, match=f"{name} is a choice of .*, got method {method}; leave it out"):
+        model.fit(blobs.x, blobs.noisy)
 
 
 def test_a_trusted_set_is_checked(blobs):

@@ -62,12 +62,13 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         `standard`, `decoupling`, `mentornet`, `co-teaching`, `forward`, `backward`, `reweight`, `forward-r`
         or `reweight-r`.
     network : None, str, nn.Module or callable
-        None picks one by the data's shape; a str names one (`lenet`, `resnet18`, `resnet34`, `resnet50`,
-        `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
+        None picks one by the data's shape; a str names one (`lenet`, `resnet8`, `resnet18`, `resnet34`,
+        `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
     schedule : str or Schedule
         `quick`, `paper`, or a Schedule of your own.
     revision, weight, lr_revision, lr_transition
         Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
+        Like all choices below, one that does not serve the method is refused at `fit`.
     noise_rate : float or None
         The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T-hat.
     mentor : str
@@ -155,7 +156,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             mentor=self.mentor,
             estimator=self.estimator,
         )
-        options.check()
+        options.check(self.method)
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from trevision.data import DataError, load
 from trevision.data.clothing1m import load_clothing1m
 from trevision.estimation import transition_error
 from trevision.experiments import Hardware, Settings, run
+from trevision.experiments.job import work
 from trevision.experiments.run import prepare, standardise_for, starting_network
 from trevision.methods import Schedule, schedule_for
 from trevision.methods.schedules import SCHEDULES
@@ -88,6 +90,20 @@ def short_schedule(monkeypatch) -> None:
         revision=Phase(1, optimizer="adam", lr=5e-7, batch_size=8),
     )
     monkeypatch.setitem(SCHEDULES, "short", lambda *_: schedule)
+
+
+class InThisProcess:
+    """Workers of a grid that do a job at once: a process of its own would not know a schedule of the test."""
+
+    count = free = 1
+
+    def start(self, job):
+        self.ended = [(job, work(job))]
+
+    def wait(self, seconds):
+        return self.ended
+
+    def close(self): ...
 
 
 def key_of_image(row_name: bytes) -> int:
@@ -197,6 +213,38 @@ def test_the_network_starts_from_the_weights_file_except_for_its_last_layer(tmp_
     assert all(torch.equal(state[name], given[name]) for name in state if not name.startswith("fc."))
     fresh = build("resnet18", (3, 32, 32), 14, seed=0).state_dict()
     assert torch.equal(state["fc.weight"], fresh["fc.weight"])
+
+
+def test_table_4_starts_its_networks_from_the_weights_and_selects_by_trusted_labels(
+    tree, tmp_path, capsys, monkeypatch
+):
+    given = build("resnet8", (3, 224, 224), 1000, seed=9).state_dict()
+    weights = tmp_path / "weights.safetensors"
+    save_file({name: value.contiguous() for name, value in given.items()}, weights)
+    command = [
+        *("reproduce", "table4", "--methods", "forward", "--seeds", "1", "--network", "resnet8"),
+        *("--train-size", "40", "--schedule", "tiny", "--data-dir", str(tree.folder)),
+        *("--results", str(tmp_path / "results"), "--weights", str(weights), "--trusted"),
+    ]
+    still = Phase(1, lr=0.0, weight_decay=0.0, batch_size=20)
+    monkeypatch.setitem(SCHEDULES, "tiny", lambda *_: Schedule(Phase(0), still, still))
+
+    main([*command, "--dry-run"])
+    assert "1 of 1 runs to do" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+    monkeypatch.setattr("trevision.cli.reproduce.make_workers", lambda *_, **__: InThisProcess())
+    main([*command, "--keep-models"])
+    (folder,) = (path.parent for path in (tmp_path / "results").glob("*/result.json"))
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["weights"], config["trusted"]) == (str(weights), True)
+    # At a rate of zero the weights that the network started from are those it ends with.
+    learnt = load_model(folder).model.network.state_dict()
+    assert torch.equal(learnt["conv1.weight"], given["conv1.weight"])
+    epochs = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert all("trusted_error" in epoch for epoch in epochs)
+    tables = {path.stem for path in (tmp_path / "results" / "tables").iterdir()}
+    assert tables == {"table4-clothing1m-tiny-resnet8-n40-weights-trusted"}
 
 
 def test_the_paper_schedule_for_clothing1m_is_the_published_one():

@@ -118,6 +118,48 @@ def test_choices_make_a_row_of_their_own_without_a_published_number():
     for wrong in ("reweight-x", "reweight-r:speed=3", "reweight-r:revision=loose"):
         with pytest.raises(ValueError, match="must"):
             make_plan("table1", "mnist", (wrong,))
+    with pytest.raises(ValueError, match="weight is a choice of reweight-r, got method forward-r"):
+        make_plan("table1", "mnist", ("forward-r:weight=live",))
+
+
+def test_a_table_of_other_data_or_another_network_says_so_and_shows_no_published_number():
+    for how in ({"train_size": 500}, {"network": "resnet8"}, {"weights": "resnet18.pth"}):
+        plan = make_plan("table1", "cifar10", ("forward",), ("sym-20",), **how)
+        table = tabulate(plan, Path("nowhere"))
+        assert table.cells[plan.rows[0], "sym-20"].published is None
+        assert "not comparable" in rendering.title(table)
+    plan = make_plan("table1", "cifar10", ("forward",), ("sym-20",), train_size=500, network="resnet8")
+    told = "Unlike in the paper: 500 training rows, network resnet8; hence not comparable with its numbers"
+    assert told in rendering.title(tabulate(plan, Path("nowhere")))
+
+
+def test_table_4_is_the_papers_when_its_networks_start_from_given_weights():
+    pretrained, fresh = (make_plan("table4", "clothing1m", weights=file) for file in ("a/resnet50.pth", None))
+    assert (pretrained.departures, fresh.departures) == ([], ["no pretrained weights"])
+    row = pretrained.rows[-1]
+    assert row.method == "reweight-r"
+    assert tabulate(pretrained, Path("nowhere")).cells[row, "real"].published == (74.18, None)
+    assert tabulate(fresh, Path("nowhere")).cells[row, "real"].published is None
+
+
+def test_weights_and_trusted_labels_reach_every_run_its_name_the_files_and_the_command():
+    plain = make_plan("table4", "clothing1m")
+    for how, words in (
+        ({"weights": "a/resnet50.pth"}, "--weights a/resnet50.pth"),
+        ({"trusted": True}, "--trusted"),
+    ):
+        plan = make_plan("table4", "clothing1m", **how)
+        runs, others = planned_runs(plan), planned_runs(plain)
+        assert all(getattr(run.settings, key) == value for run in runs for key, value in how.items())
+        assert {run.name for run in runs}.isdisjoint(run.name for run in others)
+        assert plan.stem != plain.stem
+        assert rendering.command(plan).endswith(words)
+
+
+def test_runs_are_still_named_as_before_weights_and_trusted_labels_could_be_chosen():
+    (mnist,) = planned_runs(make_plan("table1", "mnist", ("standard",), ("sym-20",), seeds=1))
+    (clothing,) = planned_runs(make_plan("table4", "clothing1m", ("reweight-r",), seeds=1))
+    assert (mnist.name, clothing.name) == ("108c0cc9880b10f9", "b3034a0fde20e772")
 
 
 def test_the_name_of_a_run_ignores_settings_left_at_their_default_and_no_others():

@@ -412,7 +412,8 @@ phase = Phase(2, lr=0.02, batch_size=33)
 schedule = Schedule(phase, phase, phase, select_by="error")
 for method, mentor in (("decoupling", "self-paced"), ("mentornet", "self-paced"), ("mentornet", "learned"),
                        ("co-teaching", "self-paced")):
-    model = TRevisionClassifier(method, schedule=schedule, mentor=mentor, noise_rate=0.4, random_state=0,
+    rate = None if method == "decoupling" else 0.4
+    model = TRevisionClassifier(method, schedule=schedule, mentor=mentor, noise_rate=rate, random_state=0,
                                 accelerator="cpu", devices=int(sys.argv[2]))
     model.fit(data["x"][:300], data["y"][:300])
     if int(os.environ.get("LOCAL_RANK", "0")) == 0:

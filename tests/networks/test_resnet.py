@@ -7,9 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trevision.networks import ResNet, build, resnet18, resnet34, resnet50
+from trevision.networks import ResNet, build, resnet8, resnet18, resnet34, resnet50
 
-DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
+MAKERS = {"resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
+DEPTHS = {
+    "resnet8": (1, 1, 1),
+    "resnet18": (2, 2, 2, 2),
+    "resnet34": (3, 4, 6, 3),
+    "resnet50": (3, 4, 6, 3),
+}
 
 
 def batch_norm_names(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -46,15 +52,13 @@ def test_resnet50_has_torchvisions_parameters_in_torchvisions_order() -> None:
     assert ours == list(torchvision_resnet50_parameters(1000).items())
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
+@pytest.mark.parametrize("name", MAKERS)
 def test_buffers_are_the_three_of_each_batch_normalisation(name: str) -> None:
     blocks = sum(DEPTHS[name])
     # Stem; two (three) in each block; one for each projecting shortcut: the first stage of the
-    # basic networks needs none, having 64 channels from the stem.
-    norms = 1 + 3 * blocks + 4 if name == "resnet50" else 1 + 2 * blocks + 3
-    buffers = dict(
-        {"resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}[name](10).named_buffers()
-    )
+    # basic networks needs none, having its channels from the stem.
+    norms = 1 + 3 * blocks + 4 if name == "resnet50" else 1 + 2 * blocks + len(DEPTHS[name]) - 1
+    buffers = dict(MAKERS[name](10).named_buffers())
     assert len(buffers) == 3 * norms
     for kind in ("running_mean", "running_var", "num_batches_tracked"):
         assert sum(key.endswith(f".{kind}") for key in buffers) == norms
@@ -63,20 +67,21 @@ def test_buffers_are_the_three_of_each_batch_normalisation(name: str) -> None:
     assert "layer1.0.downsample.1.running_var" in buffers or name != "resnet50"
 
 
-def basic_count(depths: tuple[int, ...], num_classes: int) -> int:
+def basic_count(depths: tuple[int, ...], num_classes: int, widths=(64, 128, 256, 512)) -> int:
     """Parameters of a basic-block ResNet with a 3x3 stem on 3 channels, from the architecture."""
-    total = 3 * 64 * 9 + 2 * 64
-    incoming = 64
-    for blocks, width in zip(depths, (64, 128, 256, 512), strict=True):
+    incoming = widths[0]
+    total = 3 * incoming * 9 + 2 * incoming
+    for blocks, width in zip(depths, widths, strict=True):
         total += incoming * width * 9 + width * width * 9 + 4 * width  # the first block
         total += (blocks - 1) * (2 * width * width * 9 + 4 * width)
         if incoming != width:
             total += incoming * width + 2 * width  # its projecting shortcut
         incoming = width
-    return total + 512 * num_classes + num_classes
+    return total + widths[-1] * num_classes + num_classes
 
 
 def test_parameter_counts_are_those_calculated_by_hand() -> None:
+    assert basic_count((1, 1, 1), 10, (16, 32, 64)) == 78_042
     assert basic_count((2, 2, 2, 2), 10) == 11_173_962
     assert basic_count((3, 4, 6, 3), 100) == 21_328_292
     # ResNet-50 by stages: stem, bottlenecks, 1000 classes.
@@ -92,6 +97,7 @@ def test_parameter_counts_are_those_calculated_by_hand() -> None:
     assert stem + stages + 2048 * 1000 + 1000 == 25_557_032
 
     for network, expected in (
+        (resnet8(10), 78_042),
         (resnet18(10), 11_173_962),
         (resnet34(100), 21_328_292),
         (resnet50(1000), 25_557_032),
@@ -114,7 +120,8 @@ def reference_logits(state: dict[str, Tensor], images: Tensor, depths: tuple[int
         return F.conv2d(x, kernel, stride=stride, padding=(kernel.shape[-1] - 1) // 2)
 
     bottleneck = "layer1.0.conv3.weight" in state
-    x = norm(conv(images, "conv1", stride=2 if bottleneck else 1), "bn1").clamp(min=0)
+    halved = bottleneck or len(depths) == 3
+    x = norm(conv(images, "conv1", stride=2 if halved else 1), "bn1").clamp(min=0)
     if bottleneck:
         x = F.max_pool2d(x, kernel_size=3, stride=2, padding=1)
     for stage, blocks in enumerate(depths, start=1):
@@ -143,7 +150,7 @@ def disturb_batch_norms(network: ResNet, generator: torch.Generator) -> None:
             tensor.uniform_(low, low + 0.4, generator=generator)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
+@pytest.mark.parametrize("name", MAKERS)
 def test_logits_are_those_of_a_loop_over_the_named_tensors(name: str) -> None:
     generator = torch.Generator().manual_seed(11)
     network = build(name, (3, 33, 32), 5, seed=4).eval()
@@ -156,7 +163,7 @@ def test_logits_are_those_of_a_loop_over_the_named_tensors(name: str) -> None:
         torch.testing.assert_close(network(images), expected, rtol=1e-3, atol=1e-3 * float(expected.std()))
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
+@pytest.mark.parametrize("name", MAKERS)
 def test_every_parameter_receives_a_gradient(name: str) -> None:
     network = build(name, (4, 32, 32), 6, seed=0)
     images = torch.randn((2, 4, 32, 32), generator=torch.Generator().manual_seed(0))

@@ -40,6 +40,8 @@ def reproduce(
     noise: tuple[str, ...] = (),
     network: str | None = None,
     train_size: int | None = None,
+    weights: str | None = None,
+    trusted: bool = False,
     workers: int | None = None,
     ray: str | None = None,
     accelerator: str = "cpu",
@@ -78,6 +80,8 @@ def reproduce(
         noise: Columns: names such as sym-50. All of the table's by default.
         network: Another network than the data's own.
         train_size: Use only this many training rows, drawn at random.
+        weights: A .safetensors or .pth file of torchvision's weights that the networks start from.
+        trusted: Select epochs by the clean validation labels that come with the data (clothing1m).
         workers: Runs at a time, each in a process of one thread; as many as there are cores if not given.
         ray: Run on a Ray cluster: its address, or local to start one here.
         accelerator: cpu, cuda or mps.
@@ -92,15 +96,13 @@ def reproduce(
         show_figure1(docs or results / "tables", console)
         return
     plans = _plans(
-        what,
-        dataset,
-        schedule,
-        methods,
-        noise,
+        *(what, dataset, schedule, methods, noise),
         seeds=seeds,
         seeds_without_anchors=seeds_without_anchors,
         network=network,
         train_size=train_size,
+        weights=weights,
+        trusted=trusted,
     )
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")

@@ -168,7 +168,7 @@ def _collapsed(plan: Plan, how: Outcome) -> bool:
 
 
 def _published(plan: Plan, row: Row, noise: str, measure: Measure) -> tuple[float, float | None] | None:
-    if measure.name != "test_accuracy" or row.options != Options():
+    if measure.name != "test_accuracy" or row.options != Options() or plan.departures:
         return None
     return published().get((plan.dataset, noise, row.method, row.anchors))
 

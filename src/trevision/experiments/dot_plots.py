@@ -47,7 +47,8 @@ def draw_table(path: Path, table: Table) -> None:
     columns = {noise: [table.cells[row, noise] for row in plan.rows] for noise in plan.noises}
     measured = {noise: [_measured(cell) for cell in cells] for noise, cells in columns.items()}
     published = {noise: [_published(cell) for cell in cells] for noise, cells in columns.items()}
-    kinds = [Dots("ours", BLUE, 0.14, measured), Dots("paper", ORANGE, -0.14, published, filled=False)]
+    theirs = Dots("paper", ORANGE, -0.14, published, filled=False)
+    kinds = [Dots("ours", BLUE, 0.14, measured), *([theirs] if theirs.means else [])]
     most = max(cell.n for cell in table.cells.values())
     labels = [row.label for row in plan.rows]
     _draw(path, labels, kinds, "test accuracy (%)", _title(plan.spec.title, plan, most))

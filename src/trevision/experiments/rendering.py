@@ -92,9 +92,14 @@ def _by_noise(table: Table) -> list[tuple[tuple[Row, str], Cell]]:
 
 def title(table: Table) -> str:
     """What the numbers are, of what, and how they were made."""
-    text = f"{subject(table.plan)}; {table.measure.title}, {SPREAD}"
-    departures = ", ".join(table.plan.departures)
-    return f"{text}. At a smaller scale than the paper: {departures}" if departures else text
+    plan = table.plan
+    text = f"{subject(plan)}; {table.measure.title}, {SPREAD}"
+    if plan.trusted:
+        text += "; epochs selected by clean validation labels"
+    if plan.departures:
+        unlike = ", ".join(plan.departures)
+        text += f". Unlike in the paper: {unlike}; hence not comparable with its numbers"
+    return text
 
 
 def subject(plan: Plan) -> str:
@@ -207,6 +212,10 @@ def command(plan: Plan) -> str:
         words += ["--network", plan.network]
     if plan.train_size is not None:
         words += ["--train-size", str(plan.train_size)]
+    if plan.weights is not None:
+        words += ["--weights", plan.weights]
+    if plan.trusted:
+        words += ["--trusted"]
     return shlex.join(words)
 
 

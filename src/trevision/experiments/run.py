@@ -75,7 +75,7 @@ class Settings:
     seed: int = 0
     """Seed of noise, split, initial weights and batches."""
     network: str | None = None
-    """lenet, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
+    """lenet, resnet8, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
     train_size: int | None = None
     """Use only this many training rows, drawn at random."""
     remove_anchors: float | None = None

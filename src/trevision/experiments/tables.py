@@ -24,6 +24,9 @@ BASELINES = ("decoupling", "mentornet", "co-teaching")
 CONSISTENT = ("forward", "reweight", "forward-r", "reweight-r")
 ALL = (*BASELINES, *CONSISTENT)
 
+PRETRAINED = "clothing1m"
+"""The data set whose network starts from ImageNet's weights in the paper."""
+
 REMOVED = {"cifar10": 0.2, "cifar100": 0.2}
 REMOVED_ELSEWHERE = 0.4
 """The share of each class that the "N/A" data lack: 20 % of CIFAR, 40 % of MNIST, in the paper."""
@@ -150,19 +153,28 @@ class Plan:
     seeds_without_anchors: int = 3
     network: str | None = None
     train_size: int | None = None
+    weights: str | None = None
+    trusted: bool = False
 
     @property
     def stem(self) -> str:
         """The name of the plan's files: what, on what, how."""
         parts = [self.spec.name, Path(self.dataset).stem, self.schedule, self.network]
         parts.append(None if self.train_size is None else f"n{self.train_size}")
+        parts.append(None if self.weights is None else Path(self.weights).stem)
+        parts.append("trusted" if self.trusted else None)
         return "-".join(part for part in parts if part)
 
     @property
     def departures(self) -> list[str]:
-        """How data and network are not the usual ones."""
+        """How data and network are not the paper's; if there is anything, its numbers are not shown."""
         found = [] if self.train_size is None else [f"{self.train_size} training rows"]
-        return found + ([] if self.network is None else [f"network {self.network}"])
+        found += [] if self.network is None else [f"network {self.network}"]
+        if self.dataset == PRETRAINED:
+            found += ["no pretrained weights"] if self.weights is None else []
+        else:
+            found += [] if self.weights is None else ["pretrained weights"]
+        return found
 
     @property
     def anchors(self) -> tuple[Anchors, ...]:
@@ -282,6 +294,8 @@ def planned_runs(plan: Plan) -> list[Planned]:
                     network=plan.network,
                     train_size=plan.train_size,
                     remove_anchors=removed,
+                    weights=plan.weights,
+                    trusted=plan.trusted,
                     options=row.options,
                 )
                 runs.append(Planned(row, noise, plan.dataset, settings))

@@ -4,7 +4,7 @@ from .choose import NETWORKS, build, choose
 from .lenet import LeNet5
 from .mlp import MLP
 from .pretrained import load_torchvision_weights
-from .resnet import ResNet, resnet18, resnet34, resnet50
+from .resnet import ResNet, resnet8, resnet18, resnet34, resnet50
 from .standardise import Standardise
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "build",
     "choose",
     "load_torchvision_weights",
+    "resnet8",
     "resnet18",
     "resnet34",
     "resnet50",

@@ -8,13 +8,13 @@ from torch import nn
 
 from .lenet import SMALLEST_IMAGE, LeNet5
 from .mlp import MLP
-from .resnet import resnet18, resnet34, resnet50
+from .resnet import resnet8, resnet18, resnet34, resnet50
 
-NETWORKS = ("lenet", "resnet18", "resnet34", "resnet50", "mlp")
+NETWORKS = ("lenet", "resnet8", "resnet18", "resnet34", "resnet50", "mlp")
 
 # The least side for each network of images. The ResNets halve a small image three times and a
 # photograph five times; below these sides their last stages would see little but padding.
-_SMALLEST_SIDE = {"lenet": SMALLEST_IMAGE, "resnet18": 8, "resnet34": 8, "resnet50": 32}
+_SMALLEST_SIDE = {"lenet": SMALLEST_IMAGE, "resnet8": 8, "resnet18": 8, "resnet34": 8, "resnet50": 32}
 
 
 def choose(shape: tuple[int, ...]) -> str:
@@ -67,7 +67,8 @@ def _draw(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
     channels, height, width = shape
     if name == "lenet":
         return LeNet5(num_classes, channels, (height, width))
-    return {"resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}[name](num_classes, channels)
+    resnets = {"resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
+    return resnets[name](num_classes, channels)
 
 
 def _checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-WIDTHS = (64, 128, 256, 512)
-
 
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around a shortcut (He et al. 2016, figure 5 left)."""
@@ -59,11 +57,12 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A residual network of four stages; `cifar_stem` keeps small images at their full size at first.
+    """A residual network; `cifar_stem` keeps small images at their full size at first.
 
     The CIFAR stem is a 3x3 convolution of stride 1 without pooling; the ImageNet stem is a 7x7
-    convolution of stride 2 and a max pooling of stride 2, so that it sees an image at a quarter of
-    its size.
+    convolution of stride 2 and a max pooling of stride 2, so that the stages see an image at a quarter
+    of its size. The first stage has `width` channels; each further one has twice as many, at half the
+    size. `halve` has the CIFAR stem take stride 2.
     """
 
     def __init__(
@@ -74,22 +73,22 @@ class ResNet(nn.Module):
         in_channels: int = 3,
         *,
         cifar_stem: bool,
+        width: int = 64,
+        halve: bool = False,
     ) -> None:
         super().__init__()
         self.cifar_stem = cifar_stem
-        self.conv1 = _conv(in_channels, WIDTHS[0], 3) if cifar_stem else _conv(in_channels, WIDTHS[0], 7, 2)
-        self.bn1 = nn.BatchNorm2d(WIDTHS[0])
+        side, stride = (3, 2 if halve else 1) if cifar_stem else (7, 2)
+        self.conv1 = _conv(in_channels, width, side, stride)
+        self.bn1 = nn.BatchNorm2d(width)
 
-        def stage(channels: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+        self.layers = [f"layer{number}" for number in range(1, len(blocks_per_stage) + 1)]
+        channels, stride = width, 1
+        for name, blocks in zip(self.layers, blocks_per_stage, strict=True):
             later = [block(width * block.expansion, width, 1) for _ in range(blocks - 1)]
-            return nn.Sequential(block(channels, width, stride), *later)
-
-        first, second, third, fourth = blocks_per_stage
-        self.layer1 = stage(WIDTHS[0], WIDTHS[0], first, 1)
-        self.layer2 = stage(WIDTHS[0] * block.expansion, WIDTHS[1], second, 2)
-        self.layer3 = stage(WIDTHS[1] * block.expansion, WIDTHS[2], third, 2)
-        self.layer4 = stage(WIDTHS[2] * block.expansion, WIDTHS[3], fourth, 2)
-        self.fc = nn.Linear(WIDTHS[3] * block.expansion, num_classes)
+            self.add_module(name, nn.Sequential(block(channels, width, stride), *later))
+            channels, width, stride = width * block.expansion, 2 * width, 2
+        self.fc = nn.Linear(channels, num_classes)
 
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -100,9 +99,21 @@ class ResNet(nn.Module):
         x = F.relu(self.bn1(self.conv1(images)), inplace=True)
         if not self.cifar_stem:
             x = F.max_pool2d(x, 3, stride=2, padding=1)
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        for name in self.layers:
+            x = self.get_submodule(name)(x)
         logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
         return logits
+
+
+def resnet8(num_classes: int, in_channels: int = 3) -> ResNet:
+    """ResNet-8 for images of about 32 pixels: one block each of 16, 32 and 64 channels, for one CPU core.
+
+    Notes
+    -----
+    That is ResNet-(6n + 2) with n = 1 (He et al. 2016, section 4.2), except that its stem halves the image,
+    for a quarter of the work, and that shortcuts between stages are projections as in the other networks.
+    """
+    return ResNet(BasicBlock, (1, 1, 1), num_classes, in_channels, cifar_stem=True, width=16, halve=True)
 
 
 def resnet18(num_classes: int, in_channels: int = 3) -> ResNet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,9 @@ class Evaluation:
     data: NoisyData
     truth: Truth | None = None
     criterion: Criterion = "error"
+    loss: Callable[[Tensor], Tensor] = torch.neg
+    """The loss of a row, from the log-probability of its given label: cross-entropy, or what a method trains
+    with instead."""
 
     @property
     def select_by(self) -> str:
@@ -56,7 +60,7 @@ class Evaluation:
         given = noisy.gather(1, data.valid_y.cpu()[:, None]).clamp(min=1e-12)
         metrics: dict[str, Any] = {
             "noisy_validation_error": _error(noisy, data.valid_y),
-            "noisy_validation_loss": float(-given.log().mean()),
+            "noisy_validation_loss": float(self.loss(given.log()).mean()),
         }
         if data.trusted_x is not None and data.trusted_y is not None:
             metrics["trusted_error"] = _error(class_probs(model, data.trusted_x), data.trusted_y)

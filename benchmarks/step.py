@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from trevision import losses, noise
 from trevision.networks import LeNet5, Standardise, build
 from trevision.training import Batch, NoisyLabelModel, Phase, launch
-from trevision.training.loop import make_optimizer, train_batch
+from trevision.training.loop import make_optimizers, train_batch
 from trevision.transition import Transition
 
 ROUNDS = 20
@@ -93,7 +93,7 @@ class TrainingStep:
         transition = None if kind is None else Transition(true_transition(), kind)  # type: ignore[arg-type]
         model = NoisyLabelModel(standardise, network, transition)
         self.fabric = launch("cpu")
-        self.model, self.optimizer = self.fabric.setup(model, make_optimizer(model, Phase(1, lr=1e-3)))
+        self.model, *self.optimizers = self.fabric.setup(model, *make_optimizers(model, Phase(1, lr=1e-3)))
         self.x, self.y, self.objective = x, y, objective
         self.generator = torch.Generator().manual_seed(0)
 
@@ -104,7 +104,7 @@ class TrainingStep:
     def __call__(self) -> None:
         rows = torch.randint(len(self.x), (BATCH,), generator=self.generator)
         batch = Batch(self.x[rows], self.y[rows], rows, 0)
-        train_batch(self.fabric, self.model, self.optimizer, self.loss, batch)
+        train_batch(self.fabric, self.model, self.optimizers, self.loss, batch)
 
 
 class BareStep:

@@ -10,7 +10,11 @@ from trevision.losses import (
     backward_nll,
     cross_entropy,
     forward_nll,
+    generalised_cross_entropy,
     reweight_nll,
+    symmetric_cross_entropy,
+    total_variation_nll,
+    volume_nll,
 )
 from trevision.methods import Schedule
 from trevision.methods.stages import TransitionWarning
@@ -33,6 +37,10 @@ __all__ = [
     "estimate",
     "find_label_issues",
     "forward_nll",
+    "generalised_cross_entropy",
     "reweight_nll",
+    "symmetric_cross_entropy",
+    "total_variation_nll",
     "transition_error",
+    "volume_nll",
 ]

@@ -59,8 +59,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : str
-        `standard`, `decoupling`, `mentornet`, `co-teaching`, `forward`, `backward`, `reweight`, `forward-r`
-        or `reweight-r`.
+        `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`, `volminnet`, `tv`, `forward`,
+        `backward`, `reweight`, `forward-r` or `reweight-r`.
     network : None, str, nn.Module or callable
         None picks one by the data's shape; a str names one (`lenet`, `resnet8`, `resnet18`, `resnet34`,
         `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
@@ -92,7 +92,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : the labels, sorted; rows and columns of the matrices follow their order.
     transition_matrix_ : T[i, j] = P(noisy = j | clean = i) as learnt.
-    initial_transition_matrix_ : T-hat before the revision.
+    initial_transition_matrix_ : T-hat before the revision; where `volminnet` and `tv` start.
     noise_rate_ : the share of wrong labels that the method went by; None where it needs none.
     history_ : one dict an epoch.
     stopped_because_ : why the training ended.

@@ -1,4 +1,4 @@
-"""The losses of the paper, as pure functions of logits.
+"""The losses of the paper and of its rivals, as pure functions of logits.
 
 Notation: g(x) = softmax(logits) estimates the clean posterior P(Y | x); y is the *noisy* label;
 T[i, j] = P(noisy = j | clean = i), so the noisy posterior is (T' g)_j = sum_i T[i, j] g_i.
@@ -135,6 +135,94 @@ def released_revision_nll(
     return _reduce(_weighted(log_clean, log_clean, noisy_labels, into_label), reduction)
 
 
+def generalised_cross_entropy(
+    logits: Tensor, noisy_labels: Tensor, *, q: float = 0.7, reduction: Reduction = "mean"
+) -> Tensor:
+    """Between cross-entropy (q -> 0) and the mean absolute error (q = 1), which noise moves least.
+
+    loss = (1 - g_y^q) / q                                    (Zhang and Sabuncu 2018, L_q)
+    """
+    log_prob = -F.cross_entropy(logits, noisy_labels, reduction="none")
+    return _reduce(generalised_of_log_prob(log_prob, q), reduction)
+
+
+def generalised_of_log_prob(log_prob: Tensor, q: float = 0.7) -> Tensor:
+    """The generalised cross-entropy of a label whose log-probability is `log_prob`, elementwise."""
+    if not 0 < q <= 1:
+        raise ValueError(f"q must lie in (0, 1], got {q}; towards 0 the loss is cross_entropy")
+    return -torch.expm1(q * log_prob) / q
+
+
+def symmetric_cross_entropy(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    *,
+    alpha: float = 0.1,
+    beta: float = 1.0,
+    log_zero: float = -4.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Cross-entropy, and the same with prediction and label in each other's place.
+
+        loss = alpha (-log g_y) + beta (-sum_k g_k log q_k)       (Wang et al. 2019)
+
+    q is the label as a distribution, with log 0 put at `log_zero`: the second sum is -log_zero (1 - g_y).
+    """
+    log_prob = -F.cross_entropy(logits, noisy_labels, reduction="none")
+    return _reduce(symmetric_of_log_prob(log_prob, alpha, beta, log_zero), reduction)
+
+
+def symmetric_of_log_prob(
+    log_prob: Tensor, alpha: float = 0.1, beta: float = 1.0, log_zero: float = -4.0
+) -> Tensor:
+    """The symmetric cross-entropy of a label whose log-probability is `log_prob`, elementwise."""
+    if not log_zero < 0:
+        raise ValueError(f"log_zero must be negative, as what it stands for, log 0, is; got {log_zero}")
+    return -alpha * log_prob + beta * log_zero * torch.expm1(log_prob)
+
+
+def volume_nll(
+    logits: Tensor, noisy_labels: Tensor, transition: Tensor, *, volume_weight: float = 1e-4
+) -> Tensor:
+    """The Forward loss, and the volume of `transition` to be kept small while that is learnt too.
+
+    loss = mean of -log (T'g)_y + volume_weight * log det T       (Li et al. 2021)
+    """
+    return forward_nll(logits, noisy_labels, transition) + volume_weight * log_volume(transition)
+
+
+def log_volume(transition: Tensor) -> Tensor:
+    """log det T, or 0 without a gradient where det T is zero or negative.
+
+    A transition matrix has |det T| <= 1, so 0 is the largest value there is: a T that swaps classes, whose
+    determinant is negative, is not rewarded for its volume, and one on the way there meets no infinity.
+    """
+    wide = _single_or_double(transition)
+    sign = torch.linalg.slogdet(wide.detach()).sign
+    identity = torch.eye(len(wide), dtype=wide.dtype, device=wide.device)
+    volume: Tensor = torch.linalg.slogdet(torch.where(sign > 0, wide, identity)).logabsdet
+    return volume
+
+
+def total_variation_nll(
+    logits: Tensor, noisy_labels: Tensor, transition: Tensor, *, gamma: float = 0.1
+) -> Tensor:
+    """The Forward loss, less what rewards predictions for being far apart.
+
+    loss = mean of -log (T'g)_y - gamma * total variation         (Zhang, Niu and Sugiyama 2021, Eq. 12)
+    """
+    return forward_nll(logits, noisy_labels, transition) - gamma * total_variation(logits)
+
+
+def total_variation(logits: Tensor) -> Tensor:
+    """The mean over all pairs of rows of the distance between their predictions; 0 for a single row.
+
+    mean over n < m of 1/2 sum_k |g_k(x_n) - g_k(x_m)|            (Zhang, Niu and Sugiyama 2021, Eq. 10)
+    """
+    distances = F.pdist(F.softmax(_single_or_double(logits), dim=1), p=1)
+    return 0.5 * distances.sum() / max(len(distances), 1)
+
+
 def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tensor:
     """log (T'g)_y for each row, from log g: the log-probability of the given label.
 
@@ -253,6 +341,11 @@ def _log_clean(logits: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tens
 def _checked(transition: Tensor) -> Tensor:
     validate(transition.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
     return transition.detach().clone()
+
+
+def _single_or_double(values: Tensor) -> Tensor:
+    """In a precision that torch has determinants and distances for."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _pick(log_probs: Tensor, labels: Tensor) -> Tensor:

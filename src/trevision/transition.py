@@ -1,20 +1,25 @@
-"""T-hat + Delta T as a torch module: the part of the model that learns the noise.
+"""T as a torch module: the part of the model that learns the noise.
+
+`Transition` is the paper's T-hat + Delta T,
 
     matrix = T-hat + delta,    T[i, j] = P(noisy = j | clean = i)
 
-How delta may move is the parameterisation:
+and how delta may move is its parameterisation:
 
 slack      T-hat + D, D free: what the paper's experiments do. Nothing keeps the rows on the simplex,
            and with a learning rate of 1e-4 or more on D they leave it (docs/methods/t-revision.md).
 projected  negative entries of T-hat + D set to zero, then rows normalised: the paper's footnote 2.
 simplex    rows softmax(log T-hat + D): always a transition matrix, at any learning rate.
 frozen     T-hat: the control that tells the effect of Delta T from that of more training.
+
+`DominantTransition` and `DirichletTransition` are those of two rivals, which learn T from the start.
 """
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,26 +31,54 @@ PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)
 # The least probability that `simplex` starts an entry from: log 0 would hold it at zero for ever.
 SIMPLEX_FLOOR = 1e-6
 
+# What a Dirichlet's row keeps of the initial one however long it goes without a count.
+DIRICHLET_FLOOR = 1e-6
 
-class Transition(nn.Module):
-    """A transition matrix that starts at `initial` and, unless frozen, is learnt.
 
-    `matrix` and `delta` are differentiable views of the current state; calling the module turns
-    clean probabilities (n, C) into noisy ones.
+class TransitionModule(nn.Module):
+    """A transition matrix that starts at `initial` and may be learnt.
+
+    `matrix` and `delta` are views of the current state, differentiable where a parameter, `free`, is behind
+    them; calling the module turns clean probabilities (n, C) into noisy ones.
     """
 
     initial: Tensor
+    free: nn.Parameter | None
+
+    def __init__(self, initial: Tensor) -> None:
+        super().__init__()
+        validate(initial.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
+        self.register_buffer("initial", initial.detach().clone())
+        self.free = None
+
+    @property
+    def matrix(self) -> Tensor:
+        """T as it is now."""
+        raise NotImplementedError
+
+    @property
+    def delta(self) -> Tensor:
+        """Delta T: how far `matrix` has moved from where it started."""
+        return self.matrix - self.initial
+
+    def forward(self, clean_probs: Tensor) -> Tensor:
+        """Noisy probabilities T' g for each row of `clean_probs`."""
+        return clean_probs @ self.matrix
+
+    def extra_repr(self) -> str:
+        return f"num_classes={len(self.initial)}"
+
+
+class Transition(TransitionModule):
+    """T-hat + Delta T: starts at the estimate `initial` and, unless frozen, is learnt."""
 
     def __init__(self, initial: Tensor, parameterisation: Parameterisation = "frozen") -> None:
-        super().__init__()
         if parameterisation not in PARAMETERISATIONS:
             raise ValueError(
                 f"parameterisation must be one of {', '.join(PARAMETERISATIONS)}, got {parameterisation!r}"
             )
-        validate(initial.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
+        super().__init__(initial)
         self.parameterisation = parameterisation
-        self.register_buffer("initial", initial.detach().clone())
-        self.free: nn.Parameter | None = None
         if parameterisation != "frozen":
             self.free = nn.Parameter(torch.zeros_like(self.initial))
 
@@ -66,14 +99,90 @@ class Transition(nn.Module):
             )
         return moved
 
-    @property
-    def delta(self) -> Tensor:
-        """Delta T: how far `matrix` has moved from T-hat."""
-        return self.matrix - self.initial
-
-    def forward(self, clean_probs: Tensor) -> Tensor:
-        """Noisy probabilities T' g for each row of `clean_probs`."""
-        return clean_probs @ self.matrix
-
     def extra_repr(self) -> str:
-        return f"num_classes={len(self.initial)}, parameterisation={self.parameterisation!r}"
+        return f"{super().extra_repr()}, parameterisation={self.parameterisation!r}"
+
+
+class DominantTransition(TransitionModule):
+    """A transition matrix whose diagonal stays the largest of each row, wherever it is moved.
+
+        T[i, j] = S[i, j] / sum_k S[i, k],    S = identity + sigmoid(W) off the diagonal
+
+    (Li et al. 2021.) W is kept as where `initial` puts it plus `free`, which starts at zero.
+    """
+
+    def __init__(self, initial: Tensor) -> None:
+        super().__init__(initial)
+        others = initial.detach().clone().fill_diagonal_(0)
+        if not (others < initial.detach().diagonal()[:, None]).all():
+            raise ValueError(
+                "initial must have its largest entry of each row on the diagonal, since no other T can be "
+                "reached from there, got one that has not"
+            )
+        self.free = nn.Parameter(torch.zeros_like(self.initial))
+
+    @property
+    def matrix(self) -> Tensor:
+        """T, by the equation above."""
+        assert self.free is not None
+        ratio = self.initial / self.initial.diagonal()[:, None]
+        # The diagonal's ratio, 1, has no finite place in W, and needs none.
+        start = torch.logit(ratio.fill_diagonal_(0.5), eps=SIMPLEX_FLOOR)
+        weights = torch.sigmoid(start + self.free)
+        identity = torch.eye(len(weights), dtype=weights.dtype, device=weights.device)
+        scaled = torch.where(identity > 0, identity, weights)
+        return scaled / scaled.sum(dim=1, keepdim=True)
+
+
+class DirichletTransition(TransitionModule):
+    """A Dirichlet distribution for each row of T, moved by counting and not by gradients.
+
+        concentration <- keep * concentration + rate * counts,    T = its rows, normalised
+
+    where counts[i, j] is how often class i was predicted and label j given (Zhang, Niu and Sugiyama 2021).
+    It starts at `strength` times `initial`.
+
+    Notes
+    -----
+    A class that is never predicted has no counts, and its row would fade to nothing: a millionth of `initial`
+    always stays, so that such a row returns there.
+    """
+
+    concentration: Tensor
+    updates: Tensor
+
+    def __init__(
+        self, initial: Tensor, strength: float = 10.0, keep: float = 0.999, rate: float = 0.01
+    ) -> None:
+        super().__init__(initial)
+        if not strength > 0:
+            raise ValueError(f"strength must be positive, got {strength}")
+        self.keep, self.rate = keep, rate
+        self.register_buffer("concentration", strength * self.initial)
+        self.register_buffer("updates", torch.tensor(0))
+
+    @property
+    def matrix(self) -> Tensor:
+        """The mean of the distribution."""
+        return self.concentration / self.concentration.sum(dim=1, keepdim=True)
+
+    def sample(self, rng: np.random.Generator) -> Tensor:
+        """A transition matrix drawn from the distribution.
+
+        A Dirichlet variable is made of gamma variables over their sum. Those of a concentration a far below 1
+        underflow, so that their logarithm is drawn: gamma(a) is gamma(a + 1) * uniform^(1 / a).
+        """
+        concentration = self.concentration.double().cpu().numpy()
+        uniform = 1 - rng.random(concentration.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms = np.log(rng.standard_gamma(concentration + 1)) + np.log(uniform) / concentration
+        logarithms[concentration == 0] = -np.inf
+        drawn = torch.softmax(torch.from_numpy(logarithms), dim=1)
+        return drawn.to(self.concentration)
+
+    @torch.no_grad()
+    def observe(self, counts: Tensor) -> None:
+        """Take in the counts (C, C) of one batch: rows by predicted class, columns by noisy label."""
+        self.concentration.mul_(self.keep).add_(counts, alpha=self.rate)
+        torch.maximum(self.concentration, DIRICHLET_FLOOR * self.initial, out=self.concentration)
+        self.updates += 1

@@ -274,3 +274,39 @@ def test_learning_rates_follow_their_closed_forms():
     assert learning_rate(cycle, 6) == pytest.approx(0.5)
     assert learning_rate(cycle, 10) == pytest.approx(0.0)
     assert learning_rate(Phase(epochs=5), 3.3) == 1.0
+
+
+def test_delta_t_may_have_an_optimiser_of_its_own(data):
+    """One update from known gradients: SGD moves by rate times gradient, Adam's first step by the rate."""
+
+    def constant_gradient(model: nn.Module, batch: Batch) -> torch.Tensor:
+        logits, matrix = model(batch.x)
+        return 0.0 * logits.sum() + (matrix * torch.arange(16.0).view(4, 4)).sum()
+
+    moved = {}
+    for own in (None, "adam"):
+        transition = Transition(torch.full((4, 4), 0.25), "slack")
+        network = build("mlp", (8,), 4, seed=1)
+        stage = Stage(
+            "stage",
+            NoisyLabelModel(Standardise.from_data(data.train_x), network, transition),
+            constant_gradient,
+            Phase(1, lr=0.5, lr_transition=0.01, optimizer_transition=own, batch_size=len(data.train_x)),
+        )
+        run_stage(stage, Evaluation(data), Runtime(launch("cpu")), seed=3)
+        moved[own] = transition.free.detach()
+    torch.testing.assert_close(moved[None], -0.01 * torch.arange(16.0).view(4, 4))
+    assert moved["adam"][0, 0] == 0
+    torch.testing.assert_close(moved["adam"].flatten()[1:], torch.full((15,), -0.01))
+
+
+def test_the_validation_loss_is_the_one_that_the_evaluation_has(data):
+    stage = make_stage(data)
+    plain, squared = Evaluation(data), Evaluation(data, loss=lambda log_prob: log_prob**2)
+    with torch.no_grad():
+        stage.model.eval()
+        log_probs = stage.model(data.valid_x)[0].log_softmax(dim=1)
+    given = [log_probs[n, y].item() for n, y in enumerate(data.valid_y.tolist())]
+    measured = [one.measure(stage.model, None)["noisy_validation_loss"] for one in (plain, squared)]
+    assert measured[0] == pytest.approx(-sum(given) / len(given), rel=1e-5)
+    assert measured[1] == pytest.approx(sum(value**2 for value in given) / len(given), rel=1e-5)

@@ -69,7 +69,8 @@ class Settings:
     noise: str | None = None
     """Noise to add to the training labels: sym-50, pair-45 (percent), or a .csv or .npy file with T."""
     method: str = "reweight-r"
-    """standard, decoupling, mentornet, co-teaching, forward, backward, reweight, forward-r or reweight-r."""
+    """standard, decoupling, mentornet, co-teaching, gce, sce, volminnet, tv, forward, backward, reweight,
+    forward-r, reweight-r or recursive."""
     schedule: str = "quick"
     """quick (for two CPU cores) or paper (the published protocol)."""
     seed: int = 0

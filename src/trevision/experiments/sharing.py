@@ -27,6 +27,9 @@ FAMILIES = {
 }
 """Methods whose second stage is the same."""
 
+WITHOUT_STAGE_1 = ("volminnet", "tv")
+"""Methods that learn T from the start, and share nothing."""
+
 LATER_OPTIONS = (
     *("revision", "weight", "lr_revision", "lr_transition", "revision_loss"),
     *("noise_rate", "mentor"),
@@ -47,6 +50,8 @@ def run_name(source: str, settings: Settings) -> str:
 
 def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[str, str]:
     """The shared stages of a run, in their order, each with the name of its folder."""
+    if settings.method in WITHOUT_STAGE_1:
+        return {}
     base = canonical(run_config(source, settings))
     del base["method"]
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}

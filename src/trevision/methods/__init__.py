@@ -9,11 +9,15 @@ from trevision.methods import (
     co_teaching,
     decoupling,
     forward,
+    gce,
     mentornet,
     recursive,
     reweight,
+    sce,
     standard,
     t_revision,
+    tv,
+    volminnet,
 )
 from trevision.methods.cross_fit import cross_fit, with_out_of_sample
 from trevision.methods.problem import Learned, Method, Options, OutOfSample, Problem, network_seed
@@ -24,6 +28,10 @@ METHODS: dict[str, Method] = {
     "decoupling": decoupling.fit,
     "mentornet": mentornet.fit,
     "co-teaching": co_teaching.fit,
+    "gce": gce.fit,
+    "sce": sce.fit,
+    "volminnet": volminnet.fit,
+    "tv": tv.fit,
     "forward": forward.fit,
     "backward": backward.fit,
     "reweight": reweight.fit,

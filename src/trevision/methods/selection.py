@@ -1,7 +1,7 @@
-"""What the methods share that choose samples to train on instead of correcting the loss.
+"""What the methods share that train fresh networks, and how some of them choose the samples to train on.
 
-They train fresh networks, for as many epochs as `reweight` has in its two stages together. Stage 1 is run
-beside them: its T-hat is recorded and, where the user gave no noise rate, says how many labels are wrong.
+They have as many epochs as `reweight` has in its two stages together. Beside those that choose samples,
+stage 1 is run: its T-hat is recorded and, where the user gave no noise rate, says how many labels are wrong.
 With several processes the choice is made over the whole batch, so that it is the one that a single process
 would make.
 """
@@ -25,6 +25,7 @@ from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import TransitionWarning, conclude
 from trevision.training import Evaluation, NoisyLabelModel, Phase, Stage, StageResult, run_stage
 from trevision.training.loop import Step
+from trevision.transition import TransitionModule
 
 RAMP_EPOCHS = 10
 """T_k of Han et al. 2018: epochs in which the kept share falls to 1 - rate."""
@@ -84,10 +85,15 @@ def train_from_scratch(
     step: Step,
     *,
     evaluation: Evaluation | None = None,
+    transition: TransitionModule | None = None,
+    phase: Phase | None = None,
 ) -> StageResult:
-    """Train `network` through the whole budget, by the optimiser of the classifier's phase."""
-    model = NoisyLabelModel(problem.standardise, network, None)
-    stage = Stage(name, model, step, whole_phase(problem))
+    """Train `network`, and `transition` with it, through the whole budget.
+
+    The optimiser is that of the classifier's phase, unless there is another `phase`.
+    """
+    model = NoisyLabelModel(problem.standardise, network, transition)
+    stage = Stage(name, model, step, phase or whole_phase(problem))
     return run_stage(stage, evaluation or problem.evaluation, problem.runtime, problem.seed)
 
 
@@ -118,6 +124,20 @@ def conclude_with(
     if rate is None:
         return learned
     return replace(learned, noise_rate=rate.value, warnings=[*rate.warnings, *learned.warnings])
+
+
+def conclude_learnt(problem: Problem, trained: StageResult, transition: TransitionModule) -> Learned:
+    """What was learnt where `transition` was trained beside the network: the model holds it as it is now.
+
+    The initial T is the one that `transition` started from.
+    """
+    prefix = "transition."
+    learnt = {k.removeprefix(prefix): v for k, v in trained.state.items() if k.startswith(prefix)}
+    transition.load_state_dict(learnt)
+    state = {name: value for name, value in trained.state.items() if not name.startswith(prefix)}
+    state["transition.initial"] = transition.matrix.detach().cpu()
+    initial = transition.initial.double().cpu().numpy()
+    return conclude(problem, initial, [replace(trained, state=state)])
 
 
 def kept_share(rate: float, epoch: int, ramp: int = RAMP_EPOCHS) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trevision.experiments.sharing import WITHOUT_STAGE_1
 from trevision.report.run_files import RunRecord
 
 MOST_CLASSES = 100
@@ -65,9 +66,12 @@ def draw_matrices(run: RunRecord) -> Matrices:
     """Initial beside revised beside the estimate out of sample; equal ones are drawn once."""
     kept = _most_confused(run.noise.joint)
     block = np.ix_(kept, kept)
+    before, after = ("Before revision", "the first estimate of the run"), "After revision"
+    if run.settings.method in WITHOUT_STAGE_1:
+        before, after = ("At the start", "where this method begins"), "After training"
     described = [
-        ("Before revision", "the first estimate of the run", run.initial, False),
-        ("After revision", "as the run learnt it", run.revised, False),
+        (*before, run.initial, False),
+        (after, "as the run learnt it", run.revised, False),
         (
             "Out of sample",
             f"estimated anew, with {run.noise.level:.0%} intervals",

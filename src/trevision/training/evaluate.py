@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,9 @@ class Evaluation:
     trusting: bool = True
     """Whether trusted labels, where there are any, select. They should not where it is P(noisy | x) that is
     learnt: the epoch that is best at clean labels has often not learnt the noise yet."""
+    loss: Callable[[Tensor], Tensor] = torch.neg
+    """The loss of a row, from the log-probability of its given label: cross-entropy, or what a method trains
+    with instead."""
 
     @property
     def select_by(self) -> str:
@@ -61,7 +65,7 @@ class Evaluation:
         given = noisy.gather(1, data.valid_y.cpu()[:, None]).clamp(min=1e-12)
         metrics: dict[str, Any] = {
             "noisy_validation_error": _error(noisy, data.valid_y),
-            "noisy_validation_loss": float(-given.log().mean()),
+            "noisy_validation_loss": float(self.loss(given.log()).mean()),
         }
         if data.trusted_x is not None and data.trusted_y is not None:
             metrics["trusted_error"] = _error(class_probs(model, data.trusted_x), data.trusted_y)

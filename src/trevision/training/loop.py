@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,12 @@ from trevision.data.rows import augmented_batches
 from trevision.training.average import WeightAverage
 from trevision.training.evaluate import Evaluation
 from trevision.training.model import NoisyLabelModel
-from trevision.training.phase import Phase, learning_rate
+from trevision.training.phase import Optimizer, Phase, learning_rate
 from trevision.training.runtime import Runtime
 
 ALL_EPOCHS_DONE = "all epochs done"
+# Under which names a checkpoint keeps the optimisers: the only one or the network's, and Delta T's own.
+OPTIMIZER_NAMES = ("optimizer", "optimizer_transition")
 
 
 class TrainingDiverged(RuntimeError):
@@ -77,7 +79,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         return StageResult(saved["best"], saved["selected"], saved["history"], saved["done"])
 
     stage_seed = _seed(seed, stage.name)
-    model, optimizer = fabric.setup(stage.model, make_optimizer(stage.model, phase))
+    model, *optimizers = fabric.setup(stage.model, *make_optimizers(stage.model, phase))
     x, labels = fabric.to_device(data.train_x), fabric.to_device(data.train_y)
     batches = math.ceil(len(x) / phase.batch_size)
     runtime.progress.stage(stage.name, phase.epochs, batches)
@@ -86,7 +88,8 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
     average = WeightAverage(stage.model, phase.average * batches) if phase.average > 0 else None
     if saved is not None:
         stage.model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
+        for name, optimizer in zip(OPTIMIZER_NAMES, optimizers, strict=False):
+            optimizer.load_state_dict(saved[name])
         if average is not None:
             average.load(saved["average"])
         tracker.restore(saved)
@@ -112,11 +115,11 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
             own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
             samples = augmented_batches(x, own, phase.augmentation or data.augmentation, generator)
             for number, (rows, mine, images) in enumerate(zip(whole, own, samples, strict=True)):
-                _set_rates(optimizer, learning_rate(phase, epoch + number / batches))
+                _set_rates(optimizers, learning_rate(phase, epoch + number / batches))
                 batch = Batch(images.to(fabric.device), labels[mine], mine, epoch)
                 # Processes average their gradients; this share makes that the mean over the whole batch.
                 share = len(mine) * fabric.world_size / len(rows)
-                loss = train_batch(fabric, model, optimizer, stage.step, batch, share)
+                loss = train_batch(fabric, model, optimizers, stage.step, batch, share)
                 if average is not None:
                     average.update(stage.model)
                 total += loss * len(mine)
@@ -140,7 +143,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
             stopped_because = f"no better {evaluation.select_by} in {phase.patience} epochs of {stage.name}"
             break
         if fabric.is_global_zero and epoch + 1 < phase.epochs:
-            runtime.store.save(stage.name, tracker.snapshot(stage.model, optimizer, average))
+            runtime.store.save(stage.name, tracker.snapshot(stage.model, optimizers, average))
     result = StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
     if fabric.is_global_zero:
         runtime.store.save(stage.name, {**tracker.outcome(), "done": stopped_because})
@@ -151,16 +154,18 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
 def train_batch(
     fabric: Fabric,
     model: nn.Module,
-    optimizer: Any,
+    optimizers: Sequence[Any],
     step: Step,
     batch: Batch,
     share: float = 1.0,
 ) -> Tensor:
     """One update of the model from one batch; returns the loss before it."""
     loss = step(model, batch)
-    optimizer.zero_grad(set_to_none=True)
+    for optimizer in optimizers:
+        optimizer.zero_grad(set_to_none=True)
     fabric.backward(loss * share)
-    optimizer.step()
+    for optimizer in optimizers:
+        optimizer.step()
     return loss.detach()
 
 
@@ -205,12 +210,13 @@ class _Tracker:
         return {"best": self.best, "selected": self.selected, "history": self.history}
 
     def snapshot(
-        self, model: NoisyLabelModel, optimizer: Any, average: WeightAverage | None
+        self, model: NoisyLabelModel, optimizers: Sequence[Any], average: WeightAverage | None
     ) -> dict[str, Any]:
-        state = {"model": _cpu_copy(model), "optimizer": optimizer.state_dict(), "done": ""}
+        states = (optimizer.state_dict() for optimizer in optimizers)
+        state = {"model": _cpu_copy(model), "done": ""}
         if average is not None:
             state["average"] = average.state()
-        return self.outcome() | state
+        return self.outcome() | state | dict(zip(OPTIMIZER_NAMES, states, strict=False))
 
     def restore(self, saved: dict[str, Any]) -> None:
         self.best, self.selected, self.history = (
@@ -220,22 +226,36 @@ class _Tracker:
         )
 
 
-def make_optimizer(model: NoisyLabelModel, phase: Phase) -> torch.optim.Optimizer:
-    """Network and Delta T in groups of their own: their rates differ, and only the network decays."""
+def make_optimizers(model: NoisyLabelModel, phase: Phase) -> list[torch.optim.Optimizer]:
+    """Network and Delta T in groups of their own: their rates differ, and only the network decays.
+
+    One optimiser holds both groups, unless the phase has another for Delta T.
+    """
     network = [p for p in model.network.parameters() if p.requires_grad]
     groups = [{"params": network, "rate": phase.lr, "weight_decay": phase.weight_decay}]
-    if model.transition is not None and model.transition.free is not None:
-        rate = phase.lr if phase.lr_transition is None else phase.lr_transition
-        groups.append({"params": [model.transition.free], "rate": rate, "weight_decay": 0.0})
+    if model.transition is None or model.transition.free is None:
+        return [_make_optimizer(phase.optimizer, groups, phase)]
+    rate = phase.lr if phase.lr_transition is None else phase.lr_transition
+    own = [{"params": [model.transition.free], "rate": rate, "weight_decay": 0.0}]
+    if phase.optimizer_transition is None:
+        return [_make_optimizer(phase.optimizer, groups + own, phase)]
+    return [
+        _make_optimizer(phase.optimizer, groups, phase),
+        _make_optimizer(phase.optimizer_transition, own, phase),
+    ]
+
+
+def _make_optimizer(kind: Optimizer, groups: list[dict[str, Any]], phase: Phase) -> torch.optim.Optimizer:
     # The fused kernels do the same arithmetic in one call an update.
-    if phase.optimizer == "adam":
+    if kind == "adam":
         return torch.optim.Adam(groups, lr=phase.lr, fused=True)
     return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum, fused=True)
 
 
-def _set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = group["rate"] * factor
+def _set_rates(optimizers: Sequence[torch.optim.Optimizer], factor: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["rate"] * factor
 
 
 def _matrix(model: NoisyLabelModel) -> Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from trevision.transition import Transition
+from trevision.transition import TransitionModule
 
 
 class NoisyLabelModel(nn.Module):
@@ -14,7 +14,9 @@ class NoisyLabelModel(nn.Module):
     (several processes average the gradients of everything they see in `forward`).
     """
 
-    def __init__(self, standardise: nn.Module, network: nn.Module, transition: Transition | None) -> None:
+    def __init__(
+        self, standardise: nn.Module, network: nn.Module, transition: TransitionModule | None
+    ) -> None:
         super().__init__()
         self.standardise = standardise
         self.network = network

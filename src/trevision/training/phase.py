@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Criterion = Literal["error", "loss"]
+Optimizer = Literal["sgd", "adam"]
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,14 @@ class Phase:
 
     epochs: int
     """The number of epochs."""
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    optimizer: Optimizer = "sgd"
     """The optimiser: sgd or adam."""
     lr: float = 1e-2
     """The (highest) learning rate of the network."""
     lr_transition: float | None = None
     """The learning rate of Delta T; that of the network if not given."""
+    optimizer_transition: Optimizer | None = None
+    """The optimiser of Delta T; the network's, in one, if not given."""
     momentum: float = 0.9
     """SGD's momentum."""
     weight_decay: float = 1e-4

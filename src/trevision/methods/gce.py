@@ -1,0 +1,41 @@
+"""`gce`: generalised cross-entropy, between cross-entropy and the mean absolute error.
+
+Zhang and Sabuncu: Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels,
+NeurIPS 2018. A label that the network finds improbable pulls less than under cross-entropy: the gradient is
+that of cross-entropy times g_y^q.
+
+Notes
+-----
+- q is 0.7, as published. The loss is not truncated: the paper's other variant leaves out samples whose g_y is
+  below a threshold, by a second optimisation between epochs.
+- A fresh network is trained through the whole budget, as in the paper: one that begins where stage 1 ends has
+  learnt some wrong labels already, and what is sure and wrong is what this loss corrects least.
+- An epoch is selected as in every method; where that is by loss, by this one on the noisy validation labels.
+  Cross-entropy would punish the sureness that this loss asks for.
+- T-hat is read off stage 1 for the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from trevision.losses import generalised_cross_entropy, generalised_of_log_prob
+from trevision.methods.problem import Learned, Problem
+from trevision.methods.selection import train_from_scratch
+from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior
+from trevision.training import Batch
+
+
+def fit(problem: Problem) -> Learned:
+    posterior = fit_noisy_posterior(problem)
+    initial = estimate_transition(problem, posterior)
+    evaluation = replace(problem.evaluation, loss=generalised_of_log_prob)
+    trained = train_from_scratch(problem, "gce", problem.make_network(), _step, evaluation=evaluation)
+    return conclude(problem, initial, [posterior, trained])
+
+
+def _step(model: nn.Module, batch: Batch) -> Tensor:
+    logits, _ = model(batch.x)
+    return generalised_cross_entropy(logits, batch.noisy_labels)

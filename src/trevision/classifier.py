@@ -60,7 +60,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     ----------
     method : str
         `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`, `volminnet`, `tv`, `forward`,
-        `backward`, `reweight`, `forward-r` or `reweight-r`.
+        `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`.
     network : None, str, nn.Module or callable
         None picks one by the data's shape; a str names one (`lenet`, `resnet8`, `resnet18`, `resnet34`,
         `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).

@@ -75,7 +75,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         What weights the samples of `mentornet`: `self-paced` or `learned`.
     estimator : str or None
         Where T-hat comes from: `latent` (the default; maximum likelihood on predictions for rows that a
-        network was not trained on) or `anchor` (the paper's anchor points, without that extra training).
+        network was not trained on), `confident-joint`, `dual-t`, `hoc` or `counted` (from the same
+        predictions), or `anchor` (the paper's anchor points, without that extra training).
     validation_share : float
         The share of rows held out, with their noisy labels, to select the epoch.
     standardise : bool
@@ -234,7 +235,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         if self.out_of_sample_ is None:
             raise ValueError(
                 "find_label_issues needs predictions for rows that a network was not trained on, which fit "
-                "makes with estimator='latent' and for more rows than folds; "
+                "makes with estimator='latent', or any other but 'anchor', for more rows than folds; "
                 "trevision.find_label_issues takes probabilities of your own"
             )
         return find_label_issues(*self.out_of_sample_, bootstrap=bootstrap, level=level)

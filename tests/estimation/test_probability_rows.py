@@ -25,7 +25,7 @@ def test_chunks_put_together_are_the_rows_in_their_order(numbers: int, monkeypat
     assert max(chunk.probs.size for chunk in chunks) <= max(3, numbers)
 
 
-@pytest.mark.parametrize("method", ["confident-joint", "anchor"])
+@pytest.mark.parametrize("method", ["confident-joint", "anchor", "dual-t", "hoc", "counted"])
 def test_estimates_do_not_depend_on_the_chunks(method: str, monkeypatch) -> None:
     probs, labels = random_probs(200), np.random.default_rng(1).integers(3, size=200)
     whole = estimate(probs, labels, method, bootstrap=20)

@@ -12,12 +12,15 @@ import torch
 from trevision.data import load, take_rows
 from trevision.experiments import Hardware, Settings, anchors, run
 from trevision.experiments.cells import tabulate
+from trevision.experiments.estimate import Record
 from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
 from trevision.experiments.job import Done, Job, work
-from trevision.experiments.run import prepare
-from trevision.experiments.sharing import SharedStore, is_finished, shared_stages
+from trevision.experiments.run import prepare, run_config
+from trevision.experiments.sharing import SharedStore, is_finished, run_name, shared_stages
 from trevision.experiments.tables import make_plan, planned_runs
 from trevision.experiments.workers import CRASHED, ProcessPool
+from trevision.methods import Options
+from trevision.training.folder import write_json
 
 CPU = Hardware(accelerator="cpu", threads=1)
 
@@ -99,6 +102,98 @@ def test_stages_are_shared_by_what_determines_them_and_by_nothing_else():
         {"network": "lenet"}, {"remove_anchors": 0.4},
     ):  # fmt: skip
         assert set(keys(**other).values()).isdisjoint(keys().values())
+
+
+def test_names_of_runs_and_stages_without_an_estimator_are_those_of_recorded_runs():
+    """Names that earlier versions gave: by them the runs in a folder of results are found again."""
+    settings = Settings(noise="sym-50", method="reweight-r", seed=1)
+    assert run_name("mnist", settings) == "2cff90687c62f934"
+    assert shared_stages("mnist", settings, CPU) == {
+        "noisy-posterior": "c194d9a3e8bb85e4",
+        "classifier": "d3d27dd493aa7187",
+    }
+    removed = Settings(noise="pair-45", method="forward-r", seed=2, remove_anchors=0.4)
+    assert run_name("mnist", removed) == "85f0265bd6d2ab81"
+    assert shared_stages("mnist", removed, CPU)["classifier"] == "4192227c49e48904"
+    # A run on data of one's own has folds besides.
+    own = shared_stages("a.csv", Settings(method="forward-r"), CPU)
+    assert own["noisy-posterior"] == "2785e623d0956bfb"
+    assert own["classifier"] == "06db58590aaf4c69"
+
+
+def test_stage_1_and_the_folds_do_not_depend_on_the_estimator_but_the_classifier_does():
+    def keys(method="forward", estimator=None, source="digits", **others):
+        options = Options(estimator=estimator)
+        return shared_stages(source, Settings(method=method, options=options, **others), CPU)
+
+    folds = [f"fold-{number}" for number in range(1, 6)]
+    dual_t, hoc = keys(estimator="dual-t"), keys("reweight", estimator="hoc")
+    assert list(dual_t) == list(hoc) == [*folds, "noisy-posterior", "classifier"]
+    assert all(dual_t[name] == hoc[name] for name in (*folds, "noisy-posterior"))
+    assert len(set(dual_t.values())) == 7
+    assert keys()["noisy-posterior"] == dual_t["noisy-posterior"]
+    classifiers = [keys(estimator=name)["classifier"] for name in (None, "dual-t", "hoc", "latent")]
+    assert len(set(classifiers)) == 4
+    assert keys("forward-r", "hoc")["classifier"] == keys(estimator="hoc")["classifier"]
+    # There are folds where a run cross-fits, and nowhere else.
+    assert set(keys("standard", "counted")) == {*folds, "noisy-posterior"}
+    for without in (
+        keys(), keys(estimator="anchor"), keys(source="a.csv", estimator="anchor"),
+        keys(source="a.csv", trusted=True),
+    ):  # fmt: skip
+        assert not set(folds) & set(without)
+    assert set(folds) < set(keys(source="a.csv"))
+    assert set(folds) < set(keys(source="a.csv", trusted=True, estimator="latent"))
+    for other in ({"seed": 1}, {"noise": "sym-20"}, {"schedule": "paper"}, {"remove_anchors": 0.4}):
+        assert set(keys(estimator="hoc", **other).values()).isdisjoint(hoc.values())
+
+
+def test_folds_that_another_estimators_run_trained_give_the_same_bits_as_alone(tmp_path):
+    first, second = (
+        Job("digits", tiny("forward", options=Options(estimator=name)), tmp_path / "shared", CPU)
+        for name in ("counted", "confident-joint")
+    )
+    assert [work(first), work(second)] == [Done(), Done()]
+    run("digits", second.settings, tmp_path / "alone", CPU)
+    assert timeless(metrics(second.folder)) == timeless(metrics(tmp_path / "alone"))
+    assert (second.folder / "transition.csv").read_bytes() == (
+        tmp_path / "alone" / "transition.csv"
+    ).read_bytes()
+    # The folds and stage 1 are the first run's to the second; the classifier is not.
+    mine, others = metrics(second.folder), metrics(first.folder)
+    shared = [record for record in mine if record["stage"] != "classifier"]
+    assert shared == [record for record in others if record["stage"] != "classifier"]
+    assert {record["stage"] for record in shared} == {*(f"fold-{n}" for n in range(1, 6)), "noisy-posterior"}
+    assert timeless(mine) != timeless(others)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_folds_are_trained_once_for_all_estimators(tmp_path, seed):
+    rows = ("forward", "forward:estimator=dual-t", "forward-r:estimator=dual-t", "reweight:estimator=hoc",
+            "standard:estimator=counted")  # fmt: skip
+    plan = make_plan("table1", "digits", rows, seeds=2)
+    runs, conditions = planned_runs(plan), Conditions(tmp_path, CPU)
+    workers = ImaginaryWorkers(3, seed)
+    assert set(run_grid(runs, conditions, workers)) == {one.name for one in runs}
+    # 2 noises x 2 seeds: stage 1, five folds, and the classifiers of forward, dual-t and hoc.
+    assert len(workers.trained) == len(set(workers.trained)) == 4 * (1 + 5 + 3)
+    assert remove_stages(runs, conditions) == 36
+
+
+def test_the_time_left_counts_folds_only_for_runs_that_have_them(tmp_path):
+    rows = ("forward", "forward:estimator=hoc", "forward:estimator=dual-t")
+    anchored, hoc, dual_t = planned_runs(make_plan("table1", "digits", rows, ("sym-20",), seeds=1))
+    for one, stages in ((anchored, ("classifier",)), (hoc, ("fold-1", "classifier"))):
+        folder = tmp_path / one.name
+        folder.mkdir()
+        write_json(folder / "config.json", run_config(one.source, one.settings))
+        lines = [json.dumps({"stage": stage, "seconds": 10.0}) for stage in stages]
+        (folder / "metrics.jsonl").write_text("\n".join(lines))
+        (folder / "result.json").write_text("{}")
+    record = Record(tmp_path)
+    assert record.stages(anchored) == {"classifier": 10.0}
+    assert record.stages(dual_t) == {"fold-1": 10.0, "classifier": 10.0}
+    assert record.estimate([dual_t, hoc], CPU).seconds == 30  # the fold is the same in both
 
 
 class ImaginaryWorkers:

@@ -9,10 +9,20 @@ import pytest
 import torch
 
 from trevision.data import split
-from trevision.estimation import trusted_transition
-from trevision.methods import Options, Problem, cross_fit, network_seed, schedule_for, with_out_of_sample
+from trevision.estimation import METHODS, ProbabilityRows, dual_transition, trusted_transition
+from trevision.experiments import Hardware, Settings, run
+from trevision.methods import (
+    Options,
+    OutOfSample,
+    Problem,
+    cross_fit,
+    network_seed,
+    schedule_for,
+    with_out_of_sample,
+)
 from trevision.methods.cross_fit import fold_of
-from trevision.methods.stages import estimate_transition, fit_noisy_posterior, noisy_probs
+from trevision.methods.schedules import ESTIMATORS
+from trevision.methods.stages import TransitionWarning, estimate_transition, fit_noisy_posterior, noisy_probs
 from trevision.networks import Standardise, build
 from trevision.training import Evaluation, Phase, Runtime, launch
 
@@ -68,19 +78,17 @@ def test_folds_have_equal_shares_of_each_label():
         assert sizes.max() - sizes.min() <= 1
 
 
-@pytest.mark.parametrize("reason", ["anchor", "pairs", "few"])
+@pytest.mark.parametrize("reason", ["anchor", "pairs"])
 def test_nothing_is_cross_fitted_where_t_comes_from_elsewhere(reason: str):
     x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     labels = (x[:, 0] > 0).long().numpy()
     setting = problem(x, labels)
     if reason == "anchor":
         setting = replace(setting, schedule=replace(setting.schedule, estimator="anchor"))
-    elif reason == "pairs":
+    else:
         data = replace(setting.data, label_pairs=(labels[:4], labels[:4]))
         setting = replace(setting, evaluation=Evaluation(data))
-    else:
-        setting = replace(setting, schedule=replace(setting.schedule, folds=36))
-    assert with_out_of_sample(setting).out_of_sample is None
+    assert with_out_of_sample(setting) is setting
 
 
 @pytest.mark.parametrize("estimator", ["latent", "anchor"])
@@ -106,3 +114,75 @@ def test_a_trusted_set_takes_the_place_of_anchor_points_that_nobody_chose():
     posterior = fit_noisy_posterior(setting)
     trusted = trusted_transition(noisy_probs(setting, posterior, x[:4]), labels[:4])
     np.testing.assert_allclose(estimate_transition(setting, posterior), trusted)
+
+
+def predicted_problem(estimator: str, **schedule) -> Problem:
+    """A problem with out-of-sample predictions that were made elsewhere: no network is trained."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([0.3, 0.3], size=400) @ np.array([[0.9, 0.1], [0.3, 0.7]])
+    labels = (rng.random(400) < probs[:, 1]).astype(np.int64)
+    setting = problem(torch.randn(400, 3), labels, estimator=estimator, **schedule)
+    data = setting.data
+    found = OutOfSample(probs[data.train_rows], probs[data.valid_rows], 4, [])
+    return replace(setting, out_of_sample=found)
+
+
+@pytest.mark.parametrize("estimator", [name for name in METHODS if name != "anchor"])
+def test_every_estimator_but_anchor_has_the_out_of_sample_predictions_and_its_zeros_filled(estimator: str):
+    Options(estimator=estimator).check("forward")
+    setting = predicted_problem(estimator)
+    made = estimate_transition(setting, None)
+    found = METHODS[estimator].solve(ProbabilityRows(*setting.out_of_sample.rows(setting.data)), None)
+    for i in range(2):
+        rows = 400 * found.prior[i]
+        for j in range(2):
+            # Half a label of each class, shared out among two labels.
+            expected = (rows * found.transition[i, j] + 0.25) / (rows + 0.5)
+            assert made[i, j] == pytest.approx(expected)
+    assert made.min() > 0
+
+
+def test_estimators_of_a_fit_are_those_of_an_estimate():
+    assert set(ESTIMATORS) == set(METHODS)
+    with pytest.raises(ValueError, match=r"estimator must be one of latent, .*hoc.*, got 'magic'"):
+        Options(estimator="magic").check()
+    with pytest.raises(ValueError, match=r"estimator must be one of .*, got 'magic'"):
+        Options().applied_to(replace(schedule_for("quick", "arrays", 100, 2), estimator="magic"))
+
+
+def test_dual_t_has_its_anchors_at_the_percentile_of_the_schedule():
+    made = []
+    for percentile in (60.0, None):
+        setting = predicted_problem("dual-t", anchor_percentile=percentile)
+        rows = ProbabilityRows(*setting.out_of_sample.rows(setting.data))
+        made.append(estimate_transition(setting, None))
+        np.testing.assert_allclose(made[-1], dual_transition(rows, None, percentile), atol=0.005)
+    assert not np.allclose(*made, atol=0.05)
+
+
+@pytest.mark.parametrize("estimator", ["latent", "hoc"])
+def test_with_too_few_rows_for_folds_anchor_points_are_taken_and_a_warning_is_kept(estimator: str):
+    x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    setting = problem(x, (x[:, 0] > 0).long().numpy(), estimator=estimator)
+    setting = replace(setting, schedule=replace(setting.schedule, folds=36))
+    with pytest.warns(TransitionWarning, match=f"anchor points: {estimator} needs .* more .* than 36"):
+        found = with_out_of_sample(setting)
+    assert found.out_of_sample is None
+    (warning,) = found.warnings
+    assert "comes from anchor points" in warning
+
+
+@pytest.mark.parametrize("method", ["forward", "mentornet"])
+def test_a_fallback_to_anchor_points_is_told_in_the_result(tmp_path, method: str):
+    settings = Settings(noise="sym-20", method=method, train_size=5, options=Options(estimator="dual-t"))
+    with pytest.warns(TransitionWarning, match="anchor points"):
+        result = run("digits", settings, tmp_path / "run", Hardware(accelerator="cpu", threads=1))
+    assert any("comes from anchor points: dual-t" in one for one in result["warnings"])
+
+
+def test_too_many_classes_for_a_chosen_estimator_are_refused_before_anything_is_trained():
+    data = split(torch.randn(400, 3), np.arange(400) % 101, num_classes=101, random_state=0)
+    setting = problem(torch.randn(40, 3), np.zeros(40, dtype=int), estimator="hoc")
+    setting = replace(setting, evaluation=Evaluation(data), options=Options(estimator="hoc"))
+    with pytest.raises(ValueError, match="estimator hoc must have at most 100 classes, got 101"):
+        with_out_of_sample(setting)

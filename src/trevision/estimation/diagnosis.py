@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from trevision.estimation.fit_test import FitTest, LabelTally
 from trevision.estimation.from_probabilities import Estimate
-from trevision.estimation.latent import MOST_CLASSES
 from trevision.estimation.methods import METHODS
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
@@ -33,6 +32,9 @@ LIMITS: dict[str, tuple[float, float]] = {
     "fit": (0.03, 0.1),  # share of labels that T does not explain
 }
 FROM_ABOVE = ("diagonal", "anchors")
+
+# The estimators that an estimate is compared with: they are quick, and wrong for reasons of their own.
+COMPARED = ("latent", "confident-joint", "anchor")
 
 # A deviation that chance makes in one of a hundred cases is no finding, however large it looks.
 SIGNIFICANCE = 0.01
@@ -146,8 +148,9 @@ def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
         name: float(
             estimate.prior @ np.abs(method.solve(rows, None).transition - estimate.transition).sum(axis=1) / 2
         )
-        for name, method in METHODS.items()
-        if name != estimate.method and (name != "latent" or rows.num_classes <= MOST_CLASSES)
+        for name, method in ((name, METHODS[name]) for name in COMPARED)
+        if name != estimate.method
+        and (method.most_classes is None or rows.num_classes <= method.most_classes)
     }
     value = min(distances.values())
     verdict = _verdict("agreement", value)

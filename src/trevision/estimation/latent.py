@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.stats import chi2
 
-from trevision.estimation.anchors import anchor_transition
+from trevision.estimation.anchors import anchor_transition, usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
 from trevision.estimation.posterior import clean_given_label, nearest_on_simplex
@@ -145,7 +145,7 @@ def _fits(sample: _Sample) -> list[LatentFit]:
     size = sample.probs.shape[1]
     rows = ProbabilityRows(sample.probs, sample.labels)
     confident = rows_to_one(calibrated(confident_counts(rows, sample.weights)))
-    anchors = anchor_transition(sample.probs, 100 - 30 / size)
+    anchors = anchor_transition(sample.probs, usual_percentile(size))
     cells = sample.probs.argmax(axis=1) * size + sample.labels
     counted = np.bincount(cells, sample.weights, size**2).reshape(size, size).astype(np.float64)
 

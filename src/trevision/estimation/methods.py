@@ -8,9 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from trevision.estimation import hoc, latent
+from trevision.estimation.anchors import usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
-from trevision.estimation.latent import MOST_CLASSES, LatentFit, fit_latent
+from trevision.estimation.counted import prediction_counts
+from trevision.estimation.dual_t import dual_transition
+from trevision.estimation.hoc import Consensus, fit_hoc
+from trevision.estimation.latent import LatentFit, fit_latent
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import invert
 from trevision.estimation.rate import likeliest_prior
@@ -23,7 +28,7 @@ class Solution:
     """What an estimator found: T and P(clean).
 
     Of one that shares rows out to cells, also the counts; of the latent-class model, also the whole fit; of
-    one that pools classes, also T without that.
+    one that pools classes, also T without that; of HOC, also its triples of rows.
     """
 
     transition: FloatArray
@@ -31,6 +36,7 @@ class Solution:
     counts: FloatArray | None = None
     fit: LatentFit | None = None
     unpooled: FloatArray | None = None
+    consensus: Consensus | None = None
 
     @property
     def class_by_class(self) -> FloatArray:
@@ -58,6 +64,8 @@ class Method:
     resume: Callable[[ProbabilityRows, FloatArray, Solution], Solution] | None = None
     passes: int = 1
     """About how often an estimation reads all rows."""
+    most_classes: int | None = None
+    """The number of classes beyond which it is refused."""
 
 
 def solve_by_anchors(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
@@ -105,22 +113,60 @@ def _from_latent_fit(fit: LatentFit) -> Solution:
 
 
 def _from_latent_counts(counts: FloatArray) -> Solution:
-    prior = counts.sum(axis=1) / counts.sum()
-    return Solution(pooled_transition(counts), prior, counts, unpooled=rows_to_one(counts))
+    return replace(
+        _from_joint_counts(counts), transition=pooled_transition(counts), unpooled=rows_to_one(counts)
+    )
+
+
+def _from_joint_counts(counts: FloatArray) -> Solution:
+    """T from counts [clean, given]."""
+    return Solution(rows_to_one(counts), counts.sum(axis=1) / counts.sum(), counts)
+
+
+def solve_by_dual_t(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
+    """T as a product over the predicted class, with anchor points at the usual percentile; see `dual_t`."""
+    return dual_t_solution(rows, weights, usual_percentile(rows.num_classes))
+
+
+def dual_t_solution(
+    rows: ProbabilityRows, weights: FloatArray | None = None, percentile: float | None = None
+) -> Solution:
+    """The same with anchor points at `percentile`, or at the maximum."""
+    transition = dual_transition(rows, weights, percentile)
+    counts = rows.label_counts(weights)
+    return Solution(transition, likeliest_prior(transition, counts / counts.sum()))
+
+
+def solve_by_consensus(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
+    """T from the labels of rows and their nearest neighbours; see `fit_hoc`."""
+    return _from_consensus(fit_hoc(rows, weights))
+
+
+def _resume_consensus(rows: ProbabilityRows, weights: FloatArray, found: Solution) -> Solution:
+    return _from_consensus(fit_hoc(rows, weights, found.consensus))
+
+
+def _from_consensus(found: Consensus) -> Solution:
+    return Solution(found.transition, found.prior, consensus=found)
+
+
+def solve_by_counting(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
+    """T as if every prediction were right; see `prediction_counts`."""
+    return _from_joint_counts(prediction_counts(rows, weights))
 
 
 METHODS: dict[str, Method] = {
-    "latent": Method(solve_by_latent_class, _from_latent_counts, _resume_latent_class, 60),
+    "latent": Method(
+        solve_by_latent_class, _from_latent_counts, _resume_latent_class, 60, latent.MOST_CLASSES
+    ),
     "confident-joint": Method(solve_by_confident_joint, _from_confident_counts),
     "anchor": Method(solve_by_anchors),
+    "dual-t": Method(solve_by_dual_t, passes=2),
+    "hoc": Method(solve_by_consensus, resume=_resume_consensus, most_classes=hoc.MOST_CLASSES),
+    "counted": Method(solve_by_counting, _from_joint_counts),
 }
 
 
 def default_method(num_classes: int) -> str:
     """The method for somebody who names none: `latent`, where there are not too many classes for it."""
-    return "latent" if num_classes <= MOST_CLASSES else "confident-joint"
-
-
-def solve(rows: ProbabilityRows) -> Solution:
-    """T, P(clean) and the clean posterior by the default method, without error bars."""
-    return METHODS[default_method(rows.num_classes)].solve(rows, None)
+    return "latent" if num_classes <= latent.MOST_CLASSES else "confident-joint"

@@ -73,6 +73,10 @@ class ProbabilityRows:
             rows = slice(first, min(first + step, len(self)))
             yield Chunk(_normalised(self.source[rows], first), self.labels[rows], rows)
 
+    def at(self, numbers: IntArray) -> NDArray[np.floating]:
+        """The probabilities of a few rows, by their numbers."""
+        return np.concatenate([_normalised(self.source[row : row + 1], row) for row in numbers.tolist()])
+
     def label_counts(self, weights: FloatArray | None = None) -> FloatArray:
         """How many rows are given each label, each row counted `weights` times."""
         return np.bincount(self.labels, weights, minlength=self.num_classes).astype(np.float64)

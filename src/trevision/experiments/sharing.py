@@ -1,8 +1,9 @@
 """Which stages are the same in several runs, and where they are kept so that one of them trains for all.
 
-Stage 1 does not know which method it is trained for, and `reweight-r` and `forward-r` begin with the whole
-of `reweight` and `forward`. A shared stage lies in a folder named by the hash of all that determines it; a
-run that finds it finished there takes it over, with its history and its seconds, to the same bits.
+Stage 1 and the folds of cross-fitting do not know which method and which estimator of T they are trained for,
+and `reweight-r` and `forward-r` begin with the whole of `reweight` and `forward`. A shared stage lies in a
+folder named by the hash of all that determines it; a run that finds it finished there takes it over, with its
+history and its seconds, to the same bits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any
 
 from trevision.experiments.estimators import ESTIMATORS
 from trevision.experiments.run import Hardware, Settings, canonical, run_config
+from trevision.methods.cross_fit import stage_name
+from trevision.methods.problem import OWN_ESTIMATOR
+from trevision.methods.schedules import ANCHOR, FOLDS, usual_estimator
 from trevision.training import FolderStore
 
 STAGES_FOLDER = ".stages"
@@ -35,6 +39,9 @@ LATER_OPTIONS = (
     *("noise_rate", "mentor"),
 )
 """Options that no shared stage reads; with any other one given, a run shares with its equals alone."""
+
+AFTER_STAGE_1 = ("estimator",)
+"""Options that stage 1 and the folds do not read, but a later shared stage does."""
 
 
 def digest(value: Any) -> str:
@@ -57,13 +64,26 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
-    if settings.method == ESTIMATORS:
-        return {}  # it trains the folds of stage 1, and not stage 1 as a whole
-    stages = {"noisy-posterior": digest(base | {"stage": "noisy-posterior"})}
+    first = base | {"options": {k: v for k, v in options.items() if k not in AFTER_STAGE_1}}
+    folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
+    # A comparison of estimators trains the folds of stage 1, and not stage 1 as a whole.
+    whole = [] if settings.method == ESTIMATORS else ["noisy-posterior"]
+    stages = {name: digest(first | {"stage": name}) for name in (*folds, *whole)}
     family = FAMILIES.get(settings.method)
     if family is not None:
         stages["classifier"] = digest(base | {"stage": "classifier", "family": family})
     return stages
+
+
+def cross_fits(source: str, settings: Settings) -> bool:
+    """Whether a run trains the folds of cross-fitting, as far as its settings tell.
+
+    With fewer rows than folds it does not after all: the folders of its folds then stay empty.
+    """
+    if settings.method == ESTIMATORS:
+        return True
+    own = OWN_ESTIMATOR.get(settings.method)
+    return (settings.options.estimator or own or usual_estimator(source)) != ANCHOR
 
 
 def is_finished(folder: Path) -> bool:

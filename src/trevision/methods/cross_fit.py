@@ -7,6 +7,7 @@ few epochs of plain cross-entropy are all that an estimate of P(noisy | x) needs
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,20 +17,30 @@ import torch
 
 from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
-from trevision.methods.stages import fit_noisy_posterior, noisy_probs
+from trevision.methods.schedules import ANCHOR
+from trevision.methods.stages import TransitionWarning, estimator_of, fit_noisy_posterior, noisy_probs
 from trevision.training import Evaluation, StageResult
 
 
 def with_out_of_sample(problem: Problem) -> Problem:
     """The problem with out-of-sample predictions, where its estimator of T needs them.
 
-    It does not where T-hat is counted from pairs of labels, unless the user chose the estimator, nor for
-    fewer rows than folds.
+    All but `anchor` do, unless T-hat is counted from pairs of labels and the user did not choose the
+    estimator. With no more rows than folds there are none: the problem then bears a warning, and T-hat comes
+    from anchor points.
     """
     data, schedule = problem.data, problem.schedule
     informed = data.label_pairs is not None and problem.options.estimator is None
-    if schedule.estimator != "latent" or informed or len(data.train_x) <= schedule.folds:
+    if schedule.estimator == ANCHOR or informed:
         return problem
+    name = estimator_of(problem)
+    if len(data.train_x) <= schedule.folds:
+        message = (
+            f"T-hat comes from anchor points: {name} needs predictions out of sample by {schedule.folds} "
+            f"folds, and so more training rows than {len(data.train_x)}"
+        )
+        warnings.warn(message, TransitionWarning, stacklevel=2)
+        return replace(problem, warnings=(*problem.warnings, message))
     return replace(problem, out_of_sample=cross_fit(problem))
 
 

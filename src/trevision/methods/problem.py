@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData
-from trevision.methods.schedules import ESTIMATORS, REVISION_LOSSES, Estimator, RevisionLoss, Schedule
+from trevision.methods.schedules import ESTIMATORS, REVISION_LOSSES, RevisionLoss, Schedule
 from trevision.training import Evaluation, NoisyLabelModel, Runtime
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
@@ -48,9 +48,10 @@ class Options:
     mentor: str = "self-paced"
     """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
     estimator: str | None = None
-    """Where T-hat comes from: anchor (the paper's anchor points) or latent (maximum likelihood on predictions
-    for rows that a network was not trained on). If not given, known clean labels where there are any; else
-    anchor for named data sets and latent for your own."""
+    """Where T-hat comes from: anchor (the paper's anchor points) or, from predictions for rows that a network
+    was not trained on, latent (maximum likelihood), confident-joint, dual-t, hoc (neighbours' labels) or
+    counted (labels against predictions). If not given, known clean labels where there are any; else anchor
+    for named data sets and latent for your own."""
     revision_loss: str | None = None
     """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
 
@@ -101,9 +102,7 @@ class Options:
             parameterisation=cast(Parameterisation, self.revision or schedule.parameterisation),
             live_weight=schedule.live_weight if self.weight is None else self.weight == "live",
             revision_loss=cast(RevisionLoss, self.revision_loss or schedule.revision_loss),
-            estimator=cast(
-                Estimator, self.estimator or OWN_ESTIMATOR.get(method or "") or schedule.estimator
-            ),
+            estimator=self.estimator or OWN_ESTIMATOR.get(method or "") or schedule.estimator,
         )
         chosen.check()
         return chosen
@@ -157,6 +156,8 @@ class Problem:
     """Choices of the user that are not in the schedule already."""
     out_of_sample: OutOfSample | None = None
     """Predictions for rows that a network had not seen, where T-hat is to be estimated from such."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful already, before the method begins."""
 
     @property
     def data(self) -> NoisyData:

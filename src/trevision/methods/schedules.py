@@ -8,14 +8,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from trevision import estimation
 from trevision.data import SOURCES
 from trevision.training.phase import Criterion, Phase
 from trevision.transition import Parameterisation
 
 RevisionLoss = Literal["eq3", "released"]
 REVISION_LOSSES: tuple[str, ...] = get_args(RevisionLoss)
-Estimator = Literal["anchor", "latent"]
-ESTIMATORS: tuple[str, ...] = get_args(Estimator)
+ESTIMATORS: tuple[str, ...] = tuple(estimation.METHODS)
+ANCHOR = "anchor"
+"""The paper's estimator, the only one that stage 1's predictions for its own training rows are enough for."""
+
+FOLDS = 5
 
 # Fewer training rows than this make a small data set, to `quick`.
 SMALL = 10_000
@@ -32,7 +36,8 @@ class Schedule:
     revision: Phase
     """Stage 2, step 4: the corrected loss with T-hat + Delta T."""
     anchor_percentile: float | None = 97.0
-    """Which instance serves as anchor point: this percentile of the posterior, or its maximum if None."""
+    """Which instance serves `anchor` and `dual-t` as anchor point: this percentile of the posterior, or its
+    maximum if None."""
     parameterisation: Parameterisation = "slack"
     """How Delta T may move in the revision."""
     live_weight: bool = True
@@ -43,9 +48,10 @@ class Schedule:
     """What Reweight's revision minimises: Eq. 3, or what the authors' released code does."""
     select_by: Criterion = "error"
     """What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss."""
-    estimator: Estimator = "anchor"
-    """Where T-hat comes from: the paper's anchor points, or out-of-sample predictions and likelihood."""
-    folds: int = 5
+    estimator: str = ANCHOR
+    """Where T-hat comes from: the paper's anchor points, or another of `estimation.METHODS`, which are given
+    out-of-sample predictions."""
+    folds: int = FOLDS
     """The number of parts into which rows are divided for out-of-sample predictions."""
 
     def weighted_classifier(self, initial: np.ndarray) -> Phase:
@@ -74,6 +80,8 @@ class Schedule:
             )
         if self.revision_loss == "released" and not self.live_weight:
             raise ValueError("revision_loss released must go with weight live, got detached")
+        if self.estimator not in ESTIMATORS:
+            raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
 
 
 def paper(source: str, rows: int, num_classes: int) -> Schedule:
@@ -135,8 +143,7 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
             batch_size=batch,
             decay="one-cycle",
         ),
-        # The 97th percentile for ten classes: three tenths into the share of rows that a class has.
-        anchor_percentile=100 - 30 / num_classes,
+        anchor_percentile=estimation.usual_percentile(num_classes),
         parameterisation="simplex",
         live_weight=True,
         gentle=not small,
@@ -174,5 +181,12 @@ def schedule_for(name: str, source: str, rows: int, num_classes: int) -> Schedul
     if name not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {name!r}")
     schedule = SCHEDULES[name](source, rows, num_classes)
-    # The paper's data sets have the paper's estimator; nobody is bound to it with data of their own.
-    return schedule if source in SOURCES else replace(schedule, estimator="latent")
+    return replace(schedule, estimator=usual_estimator(source))
+
+
+def usual_estimator(source: str) -> str:
+    """The estimator of T for a data set of that name, where the user chooses none.
+
+    The paper's data sets have the paper's estimator; nobody is bound to it with data of their own.
+    """
+    return ANCHOR if source in SOURCES else "latent"

@@ -19,13 +19,15 @@ from torch import Tensor, nn
 from trevision import losses
 from trevision.data import Rows
 from trevision.estimation import (
+    METHODS,
     ProbabilityRows,
     anchor_transition,
     counted_transition,
-    solve,
+    default_method,
+    dual_t_solution,
     trusted_transition,
 )
-from trevision.methods.problem import Learned, Objective, Problem
+from trevision.methods.problem import Learned, Objective, OutOfSample, Problem
 from trevision.training import (
     Batch,
     NoisyLabelModel,
@@ -64,7 +66,7 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     """
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
-        return _likeliest(ProbabilityRows(*problem.out_of_sample.rows(data)))
+        return _out_of_sample_transition(problem, problem.out_of_sample)
     if data.label_pairs is not None and not chosen:
         return counted_transition(*data.label_pairs, data.num_classes)
     if data.trusted_x is not None and data.trusted_y is not None and not chosen:
@@ -73,9 +75,30 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     return anchor_transition(probs, problem.schedule.anchor_percentile)
 
 
-def _likeliest(rows: ProbabilityRows) -> np.ndarray:
-    """T by maximum likelihood, its zeros filled."""
-    found = solve(rows)
+def estimator_of(problem: Problem) -> str:
+    """The estimator of T that the schedule names, or `default_method` where that is not for so many classes.
+
+    Where the user chose it, too many classes are an error instead.
+    """
+    name, classes = problem.schedule.estimator, problem.data.num_classes
+    most = METHODS[name].most_classes
+    if most is None or classes <= most:
+        return name
+    if problem.options.estimator is not None:
+        raise ValueError(
+            f"estimator {name} must have at most {most} classes, got {classes}; choose confident-joint"
+        )
+    return default_method(classes)
+
+
+def _out_of_sample_transition(problem: Problem, predicted: OutOfSample) -> np.ndarray:
+    """T from out-of-sample predictions, its zeros filled."""
+    rows = ProbabilityRows(*predicted.rows(problem.data))
+    name = estimator_of(problem)
+    if name == "dual-t":
+        found = dual_t_solution(rows, percentile=problem.schedule.anchor_percentile)
+    else:
+        found = METHODS[name].solve(rows, None)
     return without_zeros(found.transition, len(rows) * found.prior)
 
 
@@ -160,13 +183,13 @@ def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResul
     history = [record for result in results for record in result.history]
     sums = [s for record in history for s in record.get("transition_row_sums", ())]
     ran_away = any(abs(s - 1) > RUNAWAY for s in sums)
-    messages = []
+    messages = list(problem.warnings)
     if ran_away:
         messages.append(
             f"the transition matrix ran away: its rows, which should sum to 1, reached sums from "
             f"{min(sums):.2f} to {max(sums):.2f}; use the simplex revision or a lower lr_transition"
         )
-        warnings.warn(messages[0], TransitionWarning, stacklevel=2)
+        warnings.warn(messages[-1], TransitionWarning, stacklevel=2)
     early = [r.stopped_because for r in results if r.stopped_because != ALL_EPOCHS_DONE]
     return Learned(
         model=model.eval(),

@@ -1,0 +1,190 @@
+"""HOC: T from how often rows that lie close together are given the same or other labels.
+
+Zhu, Song and Liu, "Clusterability as an Alternative to Anchor Points When Learning with Noisy Labels", 2021.
+
+A row and its two nearest neighbours are taken to be of one clean class. Their noisy labels are then three
+independent draws from one row of T, and the frequencies of single labels, pairs and triples determine T:
+
+    c1[j]       = sum_i p_i T[i, j]
+    c2[j, k]    = sum_i p_i T[i, j] T[i, k]                        p_i = P(clean = i)
+    c3[j, k, l] = sum_i p_i T[i, j] T[i, k] T[i, l]
+
+No posterior is believed: probabilities serve to say which rows are near each other, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from trevision.estimation.rows import ProbabilityRows
+from trevision.noise import FloatArray, IntArray
+
+# Rows among which neighbours are looked for, as many as in the paper; more rows are divided at random.
+ROWS_TOGETHER = 15_000
+
+# Rows that triples are made around, and probabilities held for it; of larger data a random part is taken.
+MOST_TRIPLES = 150_000
+MOST_NUMBERS = 2 * 10**7
+
+# There are C^3 different triples of labels.
+MOST_CLASSES = 100
+
+# Logarithms of smaller probabilities tell no more about the class of a row.
+LEAST_PROBABILITY = 1e-6
+
+# Random distances, in units of log-probability, between rows that a model does not tell apart (the leaves of
+# a tree): without them all such rows would have the same two neighbours.
+JITTER = 1e-3
+
+# Distances computed at a time.
+DISTANCES_AT_ONCE = 2**22
+
+# Where the search for T starts: half of the way from the uniform matrix to the identity.
+START = 0.5
+
+# A softmax that starts from zero itself never leaves it.
+LEAST_START = 1e-4
+
+MOST_ITERATIONS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Consensus:
+    """T and P(clean) that explain the triples; `triples` (m, 3) are rows with their nearest two."""
+
+    transition: FloatArray
+    prior: FloatArray
+    triples: IntArray
+
+
+def fit_hoc(
+    rows: ProbabilityRows, weights: FloatArray | None = None, start: Consensus | None = None
+) -> Consensus:
+    """Fit T and P(clean) to the triples of labels by least squares.
+
+    `weights` are those of a bootstrap, see `triple_counts`. Neighbours do not depend on them, so a `start`
+    brings its own.
+    """
+    if rows.num_classes > MOST_CLASSES:
+        raise ValueError(
+            f"hoc is for up to {MOST_CLASSES} classes, got {rows.num_classes}; use the confident joint"
+        )
+    triples = label_triples(rows) if start is None else start.triples
+    size = rows.num_classes
+    matrix = START * np.eye(size) + (1 - START) / size if start is None else start.transition
+    prior = np.full(size, 1 / size) if start is None else start.prior
+    found = _matched(triple_counts(rows, triples, weights), matrix, prior)
+    return Consensus(*found, triples)
+
+
+def label_triples(rows: ProbabilityRows) -> IntArray:
+    """Each row, or each of a random part, with the two rows nearest to it: numbers of rows, (m, 3).
+
+    Near is what has a near logarithm of P(noisy | x), after its mean over the classes is taken off: like the
+    logits of the model, it goes on telling rows apart where probabilities have come close to 0 or 1, and does
+    not depend on how they were normalised.
+    """
+    if len(rows) < 3:
+        raise ValueError(f"hoc must have a row and its two neighbours, got {len(rows)} rows")
+    most = min(MOST_TRIPLES, max(3, MOST_NUMBERS // rows.num_classes))
+    # The same for the same rows: an estimator is a function of its arguments.
+    rng = np.random.default_rng(0)
+    chosen = np.sort(rng.permutation(len(rows))[:most])
+    features = _features(rows, chosen)
+    features += JITTER * rng.standard_normal(features.shape)
+    parts = np.array_split(rng.permutation(len(chosen)), -(-len(chosen) // ROWS_TOGETHER))
+    triples = [np.column_stack([part, part[nearest_two(features[part])]]) for part in parts]
+    numbers: IntArray = chosen[np.concatenate(triples)]
+    return numbers
+
+
+def _features(rows: ProbabilityRows, chosen: IntArray) -> FloatArray:
+    """The centred log-probabilities of the chosen rows, (m, C)."""
+    is_chosen = np.zeros(len(rows), dtype=bool)
+    is_chosen[chosen] = True
+    probs = np.concatenate([chunk.probs[is_chosen[chunk.rows]] for chunk in rows.chunks()])
+    logs: FloatArray = np.log(np.maximum(probs, LEAST_PROBABILITY), dtype=np.float64)
+    logs -= logs.mean(axis=1, keepdims=True)
+    return logs
+
+
+def nearest_two(features: FloatArray) -> NDArray[np.intp]:
+    """For each row of `features` (m, d) the two others nearest to it, the nearer first, (m, 2)."""
+    squares = (features**2).sum(axis=1)
+    nearest = np.empty((len(features), 2), dtype=np.intp)
+    step = max(1, DISTANCES_AT_ONCE // len(features))
+    for first in range(0, len(features), step):
+        block = np.arange(first, min(first + step, len(features)))
+        # Squared distances, less what is the same for a whole row.
+        distances = squares - 2 * features[block] @ features.T
+        here = np.arange(len(block))
+        distances[here, block] = np.inf
+        for place in range(2):
+            nearest[block, place] = distances.argmin(axis=1)
+            distances[here, nearest[block, place]] = np.inf
+    return nearest
+
+
+def triple_counts(rows: ProbabilityRows, triples: IntArray, weights: FloatArray | None = None) -> FloatArray:
+    """How many triples bear the labels j, k, l, (C, C, C).
+
+    With `weights`, how often a bootstrap drew each row, a triple counts 1 + (w_a + w_b + w_c - 3) / sqrt(3)
+    times. Rows drawn twice would be nearest neighbours of their own copies, so it is triples that are drawn
+    again: each with the variance of one draw, and together with the triples that it has rows in common with.
+    """
+    size = rows.num_classes
+    labels = rows.labels[triples]
+    cells = (labels[:, 0] * size + labels[:, 1]) * size + labels[:, 2]
+    counted = None if weights is None else 1 + (weights[triples].sum(axis=1) - 3) / 3**0.5
+    return np.bincount(cells, counted, size**3).reshape(size, size, size).astype(np.float64)
+
+
+def _matched(counts: FloatArray, matrix: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The T and P(clean) nearest to the start that minimise |c1 - ^c1|^2 + |c2 - ^c2|^2 + |c3 - ^c3|^2."""
+    size, total = len(prior), counts.sum()
+    shares = counts / total
+    # As in the paper, single labels are those of rows, and pairs those of rows and their nearest neighbours.
+    # What is predicted is the same for all orders of the labels, so the mean over them is all that matters.
+    ones, pairs = shares.sum(axis=(1, 2)), shares.sum(axis=2)
+    pairs = (pairs + pairs.T) / 2
+    threes = sum(shares.transpose(order) for order in permutations(range(3))) / 6
+    threes = threes.reshape(size, size**2)
+
+    def objective(values: FloatArray) -> tuple[float, FloatArray]:
+        t, p = _softmax(values[size:].reshape(size, size)), _softmax(values[:size])
+        products = (t[:, :, None] * t[:, None, :]).reshape(size, size**2)
+        off = p @ t - ones, (t.T * p) @ t - pairs, (t.T * p) @ products - threes
+        # For each order, sum over the other labels of mismatch times their probability: (C, C), [j, i].
+        pulls = off[0][:, None], off[1] @ t.T, off[2] @ products.T
+        slope_p = 2 * sum((t.T * pull).sum(axis=0) for pull in pulls)
+        slope_t = 2 * p[:, None] * sum((order + 1) * pull.T for order, pull in enumerate(pulls))
+        slopes = _through_softmax(p, slope_p), _through_softmax(t, slope_t)
+        loss = sum((one**2).sum() for one in off)
+        return float(total * loss), total * np.concatenate([slope.ravel() for slope in slopes])
+
+    logs = (np.log(np.maximum(one, LEAST_START)).ravel() for one in (prior, matrix))
+    found = minimize(
+        objective,
+        np.concatenate([*logs]),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8},
+    )
+    return _softmax(found.x[size:].reshape(size, size)), _softmax(found.x[:size])
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    powers: FloatArray = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers
+
+
+def _through_softmax(probs: FloatArray, slope: FloatArray) -> FloatArray:
+    """The slope by the logits, from the slope by the probabilities that their softmax gives."""
+    centred: FloatArray = probs * (slope - (probs * slope).sum(axis=-1, keepdims=True))
+    return centred

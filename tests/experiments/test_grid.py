@@ -137,13 +137,12 @@ def test_stage_1_and_the_folds_do_not_depend_on_the_estimator_but_the_classifier
     assert keys("forward-r", "hoc")["classifier"] == keys(estimator="hoc")["classifier"]
     # There are folds where a run cross-fits, and nowhere else.
     assert set(keys("standard", "counted")) == {*folds, "noisy-posterior"}
-    for without in (
-        keys(), keys(estimator="anchor"), keys(source="a.csv", estimator="anchor"),
-        keys(source="a.csv", trusted=True),
-    ):  # fmt: skip
+    for without in (keys(), keys(estimator="anchor"), keys(source="a.csv", estimator="anchor")):
         assert not set(folds) & set(without)
     assert set(folds) < set(keys(source="a.csv"))
-    assert set(folds) < set(keys(source="a.csv", trusted=True, estimator="latent"))
+    assert set(folds) < set(keys(source="a.csv", trusted=True))
+    assert set(folds) < set(keys("recursive"))
+    assert keys("estimators") == {name: dual_t[name] for name in folds}
     for other in ({"seed": 1}, {"noise": "sym-20"}, {"schedule": "paper"}, {"remove_anchors": 0.4}):
         assert set(keys(estimator="hoc", **other).values()).isdisjoint(hoc.values())
 

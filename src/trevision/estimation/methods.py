@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from trevision.estimation.posterior import nearest_on_simplex
 from trevision.estimation.rate import likeliest_prior
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray
+from trevision.prior import Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,15 @@ def default_method(num_classes: int) -> str:
     return "latent" if num_classes <= MOST_CLASSES else "confident-joint"
 
 
-def solve(rows: ProbabilityRows) -> Solution:
-    """T, P(clean) and the clean posterior by the default method, without error bars."""
-    return METHODS[default_method(rows.num_classes)].solve(rows, None)
+def solve(rows: ProbabilityRows, knowledge: Prior | None = None) -> Solution:
+    """T, P(clean) and the clean posterior by the default method, without error bars.
+
+    T is as `knowledge` admits: fitted under it by `latent`, projected to it after another method.
+    """
+    method = default_method(rows.num_classes)
+    if knowledge is None:
+        return METHODS[method].solve(rows, None)
+    if method == "latent":
+        return _from_latent_fit(fit_latent(rows, knowledge=knowledge))
+    found = METHODS[method].solve(rows, None)
+    return replace(found, transition=knowledge.project(found.transition))

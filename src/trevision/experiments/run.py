@@ -33,6 +33,7 @@ from trevision.data import (
 from trevision.data.image_files import PHOTOGRAPH
 from trevision.estimation import transition_error
 from trevision.experiments.anchors import remove_anchors
+from trevision.experiments.prior_files import read_prior
 from trevision.methods import (
     Learned,
     Options,
@@ -131,6 +132,7 @@ def run(
     finished = _finished_result(folder, config)
     if finished is not None:
         return finished
+    prior = read_prior(settings.options.prior)
 
     if hardware.threads is not None:
         torch.set_num_threads(hardware.threads)
@@ -144,6 +146,8 @@ def run(
     store = store or FolderStore(folder / "checkpoints")
     metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
     problem = make_problem(source, settings, data, truth, Runtime(fabric, store, metrics))
+    problem = replace(problem, prior=prior)
+    problem.check(settings.method)
 
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:

@@ -32,6 +32,9 @@ LATER_OPTIONS = (
 )
 """Options that no shared stage reads; with any other one given, a run shares with its equals alone."""
 
+AFTER_STAGE_1 = ("prior",)
+"""Options that stage 1 does not read, but the other shared stages do."""
+
 
 def digest(value: Any) -> str:
     """A short hash of a JSON value that does not depend on the order of its keys."""
@@ -51,7 +54,8 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
-    stages = {"noisy-posterior": digest(base | {"stage": "noisy-posterior"})}
+    first = base | {"options": {k: v for k, v in options.items() if k not in AFTER_STAGE_1}}
+    stages = {"noisy-posterior": digest(first | {"stage": "noisy-posterior"})}
     family = FAMILIES.get(settings.method)
     if family is not None:
         stages["classifier"] = digest(base | {"stage": "classifier", "family": family})

@@ -18,6 +18,7 @@ from trevision.losses import (
 )
 from trevision.methods import Schedule
 from trevision.methods.stages import TransitionWarning
+from trevision.prior import Prior
 from trevision.training import Phase
 from trevision.transition import Transition
 
@@ -26,6 +27,7 @@ __all__ = [
     "ForwardLoss",
     "LabelIssues",
     "Phase",
+    "Prior",
     "ReweightLoss",
     "Schedule",
     "TRevisionClassifier",

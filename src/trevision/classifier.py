@@ -30,6 +30,7 @@ from trevision.methods import (
 )
 from trevision.methods.problem import NetworkMaker
 from trevision.networks import Standardise, build, choose
+from trevision.prior import Prior
 from trevision.training import (
     Evaluation,
     LineProgress,
@@ -77,6 +78,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         Where T-hat comes from: `latent` (the default; maximum likelihood on predictions for rows that a
         network was not trained on), `confident-joint`, `dual-t`, `hoc` or `counted` (from the same
         predictions), or `anchor` (the paper's anchor points, without that extra training).
+    prior : Prior or None
+        What is known of T: see `trevision.Prior`. Its classes are numbered in the order of `classes_`.
     validation_share : float
         The share of rows held out, with their noisy labels, to select the epoch.
     standardise : bool
@@ -115,6 +118,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         noise_rate: float | None = None,
         mentor: str = "self-paced",
         estimator: str | None = None,
+        prior: Prior | None = None,
         validation_share: float = 0.1,
         standardise: bool = True,
         accelerator: str = "auto",
@@ -133,6 +137,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.noise_rate = noise_rate
         self.mentor = mentor
         self.estimator = estimator
+        self.prior = prior
         self.validation_share = validation_share
         self.standardise = standardise
         self.accelerator = accelerator
@@ -175,20 +180,21 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
-        problem = with_out_of_sample(
-            Problem(
-                evaluation=Evaluation(data, criterion=schedule.select_by),
-                make_network=self._network_maker(tuple(x.shape[1:]), seed),
-                standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
-                schedule=options.applied_to(schedule, self.method),
-                seed=seed,
-                runtime=Runtime(
-                    launch(self.accelerator, self.devices, self.precision),
-                    progress=LineProgress() if self.verbose else NoProgress(),
-                ),
-                options=options,
-            )
+        problem = Problem(
+            evaluation=Evaluation(data, criterion=schedule.select_by),
+            make_network=self._network_maker(tuple(x.shape[1:]), seed),
+            standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
+            schedule=options.applied_to(schedule, self.method),
+            seed=seed,
+            runtime=Runtime(
+                launch(self.accelerator, self.devices, self.precision),
+                progress=LineProgress() if self.verbose else NoProgress(),
+            ),
+            options=options,
+            prior=self.prior,
         )
+        problem.check(self.method)
+        problem = with_out_of_sample(problem)
         self._keep(method(problem))
         self.out_of_sample_ = None
         if problem.out_of_sample is not None:

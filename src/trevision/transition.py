@@ -13,6 +13,7 @@ simplex    rows softmax(log T-hat + D): always a transition matrix, at any learn
 frozen     T-hat: the control that tells the effect of Delta T from that of more training.
 
 `DominantTransition` and `DirichletTransition` are those of two rivals, which learn T from the start.
+What is known of T beforehand, a `Prior`, is kept by construction in `simplex` and `frozen`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ import torch
 from torch import Tensor, nn
 
 from trevision.noise import FLOAT32_TOLERANCE, validate
+from trevision.prior import Admissible, Prior
 
 Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
 PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)
+KEEPING_A_PRIOR = ("simplex", "frozen")
+"""The parameterisations in which T cannot leave what a prior admits."""
 
 # The least probability that `simplex` starts an entry from: log 0 would hold it at zero for ever.
 SIMPLEX_FLOOR = 1e-6
@@ -70,15 +74,25 @@ class TransitionModule(nn.Module):
 
 
 class Transition(TransitionModule):
-    """T-hat + Delta T: starts at the estimate `initial` and, unless frozen, is learnt."""
+    """T-hat + Delta T: starts at the estimate `initial` and, unless frozen, is learnt.
 
-    def __init__(self, initial: Tensor, parameterisation: Parameterisation = "frozen") -> None:
+    With a `prior` the start is `initial` projected to what the prior admits, and so is every matrix after it.
+    """
+
+    def __init__(
+        self, initial: Tensor, parameterisation: Parameterisation = "frozen", prior: Prior | None = None
+    ) -> None:
         if parameterisation not in PARAMETERISATIONS:
             raise ValueError(
                 f"parameterisation must be one of {', '.join(PARAMETERISATIONS)}, got {parameterisation!r}"
             )
         super().__init__(initial)
         self.parameterisation = parameterisation
+        self.admissible: Admissible | None = None
+        if prior is not None and prior.constrains:
+            check_keeps_prior(parameterisation)
+            self.admissible = Admissible(prior, len(self.initial)).to(self.initial)
+            self.initial.copy_(torch.from_numpy(prior.project(self.initial.cpu().numpy())))
         if parameterisation != "frozen":
             self.free = nn.Parameter(torch.zeros_like(self.initial))
 
@@ -88,7 +102,8 @@ class Transition(TransitionModule):
         if self.free is None:
             return self.initial
         if self.parameterisation == "simplex":
-            return torch.softmax(self.initial.clamp(min=SIMPLEX_FLOOR).log() + self.free, dim=1)
+            logits = self.initial.clamp(min=SIMPLEX_FLOOR).log() + self.free
+            return torch.softmax(logits, dim=1) if self.admissible is None else self.admissible(logits)
         moved = self.initial + self.free
         if self.parameterisation == "projected":
             positive = moved.clamp(min=0)
@@ -186,3 +201,12 @@ class DirichletTransition(TransitionModule):
         self.concentration.mul_(self.keep).add_(counts, alpha=self.rate)
         torch.maximum(self.concentration, DIRICHLET_FLOOR * self.initial, out=self.concentration)
         self.updates += 1
+
+
+def check_keeps_prior(parameterisation: str) -> None:
+    """Raise a ValueError for a parameterisation in which a prior could be violated."""
+    if parameterisation not in KEEPING_A_PRIOR:
+        raise ValueError(
+            f"prior must go with revision {' or '.join(KEEPING_A_PRIOR)}, which keep T to it, "
+            f"got {parameterisation}"
+        )

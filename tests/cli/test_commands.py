@@ -185,6 +185,24 @@ def test_data_that_is_noisy_as_given_needs_neither_noise_nor_test_set(blobs, tmp
     assert "test accuracy" not in capsys.readouterr().out
 
 
+def test_what_is_known_of_t_comes_from_words_and_files(blobs_file, tmp_path, capsys):
+    pair = pair_flip(4, 0.3)
+    np.savetxt(tmp_path / "mask.csv", pair > 0, delimiter=",", fmt="%d")
+    (tmp_path / "known.csv").write_text(",,,\n0,0.7,0.3,0\n,,,\n\n")
+    words = f"dominant+support={tmp_path / 'mask.csv'}+known={tmp_path / 'known.csv'}"
+    run = ["fit", str(blobs_file), "--noise", "pair-30", "--method", "forward", "--estimator", "anchor"]
+    run += ["--train-size", "300", "--out", str(tmp_path / "run")]
+    main([*run, "--prior", words])
+    learnt = np.loadtxt(tmp_path / "run" / "transition.csv", delimiter=",")
+    assert np.array_equal(learnt > 0, pair > 0)
+    assert learnt[1] == pytest.approx(pair[1], abs=1e-6)
+    assert (learnt.diagonal() >= learnt.max(axis=1)).all()
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["options"]["prior"] == words
+    with pytest.raises(SystemExit):
+        main(run)
+    assert "holds a run with another options" in capsys.readouterr().err
+
+
 def test_a_runaway_of_slack_is_told_on_the_terminal_and_in_the_result(finished, capsys):
     here(
         "fit", finished / "blobs.npz", "--noise", "pair-30", "--out", finished / "away",
@@ -207,6 +225,9 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
     (folder / "torn.npz").write_bytes((folder / "good.npz").read_bytes()[:100])
     np.savetxt(folder / "bad.csv", [[0.5, 0.6], [0.5, 0.5]], delimiter=",")
     np.savetxt(folder / "turned.csv", [[0.9, 0.3], [0.1, 0.7]], delimiter=",")
+    np.savetxt(folder / "mask.csv", [[1, 1, 0], [0, 1, 0], [0, 0, 1]], delimiter=",")
+    (folder / "words.csv").write_text("a,b\nc,d\n")
+    (folder / "blank.csv").write_text(",\n,\n")
     good = folder / "good.npz"
     return {
         "method": (["fit", good, "--method", "reweigh-r"], "did you mean reweight-r"),
@@ -229,6 +250,19 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
         "accelerator": (["fit", good, "--accelerator", "tpu"], "accelerator must be one that is installed"),
         "devices": (["fit", good, "--devices", 0], "devices"),
         "precision": (["fit", good, "--precision", "12"], "precision"),
+        "prior": (["fit", good, "--prior", "sparce=1"], "got 'sparce=1'"),
+        "prior's file": (["fit", good, "--prior", "support=none.csv"], "there is none at none.csv"),
+        "prior's words": (["fit", good, "--prior", f"support={folder}/words.csv"], "must hold numbers"),
+        "prior's size": (
+            ["fit", good, "--prior", f"support={folder}/mask.csv"],
+            "for 2 classes, got shape (3, 3)",
+        ),
+        "nothing known": (["fit", good, "--prior", f"known={folder}/blank.csv"], "at least one row"),
+        "prior and slack": (["fit", good, "--prior", "dominant", "--revision", "slack"], "simplex or frozen"),
+        "prior's method": (
+            ["fit", good, "--prior", "dominant", "--method", "standard"],
+            "a choice of forward",
+        ),
         "run folder": (["predict", folder / "nowhere", good], "config.json"),
     }
 
@@ -254,6 +288,13 @@ MISTAKES = [
     "accelerator",
     "devices",
     "precision",
+    "prior",
+    "prior's file",
+    "prior's words",
+    "prior's size",
+    "nothing known",
+    "prior and slack",
+    "prior's method",
     "run folder",
 ]
 

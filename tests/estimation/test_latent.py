@@ -19,9 +19,11 @@ from trevision.estimation import (
     estimate,
     fit_latent,
     latent,
+    solve,
     transition_error,
 )
 from trevision.estimation.posterior import nearest_on_simplex
+from trevision.prior import Prior
 
 DENSE = np.array([[0.7, 0.2, 0.1], [0.05, 0.8, 0.15], [0.1, 0.3, 0.6]])
 ABSORBING = np.array([[1.0, 0.0, 0.0], [0.3, 0.7, 0.0], [0.35, 0.0, 0.65]])
@@ -168,3 +170,50 @@ def test_the_nearest_probabilities_are_those_that_bisection_finds() -> None:
             middle = (low + high) / 2
             low, high = (middle, high) if np.maximum(point - middle, 0).sum() > 1 else (low, middle)
         np.testing.assert_allclose(found, np.maximum(point - low, 0), atol=1e-9)
+
+
+def test_what_is_known_of_t_is_kept_by_the_fit_and_helps_it_if_true() -> None:
+    transition = noise.pair_flip(3, 0.3)
+    probs, labels, _ = gaussian_rows(1000, transition, seed=1)
+    rows = ProbabilityRows(probs, labels)
+
+    def fitted(knowledge: Prior | None) -> np.ndarray:
+        return fit_latent(rows, knowledge=knowledge).transition
+
+    free = transition_error(fitted(None), transition)
+    true = fitted(Prior(support=transition > 0, known_rows={0: transition[0]}))
+    assert np.array_equal(true > 0, transition > 0)
+    assert np.array_equal(true[0], transition[0])
+    assert transition_error(true, transition) < 0.8 * free
+    without_a_flip = transition > 0
+    without_a_flip[0, 1] = False
+    for false in (Prior(support=without_a_flip), Prior(symmetric=True)):
+        assert transition_error(fitted(false), transition) > free + 0.1
+
+
+def test_symmetry_and_dominance_are_laid_on_the_fitted_matrix() -> None:
+    probs, labels, _ = gaussian_rows(600, DENSE)
+    knowledge = Prior(symmetric=True)
+    rows = ProbabilityRows(probs, labels)
+    expected = knowledge.project(fit_latent(rows).transition)
+    np.testing.assert_allclose(fit_latent(rows, knowledge=knowledge).transition, expected)
+    np.testing.assert_allclose(solve(rows, knowledge).transition, expected)
+
+
+def test_slopes_under_knowledge_are_finite_differences_and_zero_where_t_is_known(monkeypatch) -> None:
+    probs, labels, _ = gaussian_rows(60, DENSE)
+    seen = []
+    monkeypatch.setattr(
+        latent, "minimize", lambda objective, start, **_: seen.append(objective) or _Result(start)
+    )
+    support = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1]])
+    fit_latent(ProbabilityRows(probs, labels), knowledge=Prior(support=support, known_rows={2: DENSE[2]}))
+    point = np.random.default_rng(1).normal(size=3 * 3 + 3 + 3 * 3) / 2
+    _, slopes = seen[0](point)
+    for place in range(len(point)):
+        step = np.zeros_like(point)
+        step[place] = 1e-6
+        difference = (seen[0](point + step)[0] - seen[0](point - step)[0]) / 2e-6
+        assert slopes[place] == pytest.approx(difference, abs=1e-6)
+    of_t = slopes[12:].reshape(3, 3)
+    assert np.array_equal(of_t != 0, [[True, True, False], [True, True, True], [False, False, False]])

@@ -17,7 +17,8 @@ from trevision.experiments.dot_plots import draw_table
 from trevision.experiments.estimate import Record
 from trevision.experiments.job import Job
 from trevision.experiments.plots import draw_revision, draw_worked_example, revision_curves
-from trevision.experiments.run import Hardware, run_config
+from trevision.experiments.run import Hardware, canonical, run_config
+from trevision.experiments.sharing import digest, shared_stages
 from trevision.experiments.tables import SPECS, make_plan, planned_runs
 
 CPU = Hardware(accelerator="cpu", threads=1)
@@ -169,10 +170,24 @@ def test_the_name_of_a_run_ignores_settings_left_at_their_default_and_no_others(
     assert one.name == Job(one.source, one.settings, Path("elsewhere")).name
     older = run_config(one.source, one.settings)
     del older["remove_anchors"], older["options"]["weight"]  # written before these existed
-    from trevision.experiments.run import canonical
-    from trevision.experiments.sharing import digest
 
     assert digest(canonical(older)) == one.name
+
+
+def test_a_prior_renames_the_runs_it_is_given_to_and_only_these():
+    methods = ("reweight-r", "reweight-r:prior=symmetric+support=mask.csv,revision=simplex")
+    plain, informed = planned_runs(make_plan("table1", "mnist", methods, ("sym-20",), seeds=1))
+    assert informed.settings.options.prior == "symmetric+support=mask.csv"
+    assert informed.settings.options.revision == "simplex"
+    older = run_config(plain.source, plain.settings)
+    del older["options"]["prior"]  # written before there was one
+    assert digest(canonical(older)) == plain.name != informed.name
+    # Stage 1 knows nothing of T; the classifier is trained with T-hat.
+    stages = [shared_stages(run.source, run.settings, CPU) for run in (plain, informed)]
+    assert stages[0]["noisy-posterior"] == stages[1]["noisy-posterior"]
+    assert stages[0]["classifier"] != stages[1]["classifier"]
+    with pytest.raises(ValueError, match=r"prior must join by \+ some of .* got 'symetric'"):
+        make_plan("table1", "mnist", ("reweight-r:prior=symetric",))
 
 
 def test_a_folder_with_another_runs_config_is_refused(tmp_path):

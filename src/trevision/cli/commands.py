@@ -107,6 +107,7 @@ def fit(
     $ trevision fit digits --noise sym-50 --out runs/digits
     $ trevision fit mnist --noise pair-45 --method forward-r --seed 3 --out runs/pair
     $ trevision fit mnist --noise T.csv --revision simplex --lr-transition 1e-3 --out runs/t
+    $ trevision fit mnist --noise pair-45 --prior support=mask.csv+sparse=0.1 --out runs/known
 
     Args:
         source: Where the data comes from.

@@ -9,7 +9,7 @@ from trevision.estimation.error import transition_error
 from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
 from trevision.estimation.hoc import Consensus, fit_hoc
 from trevision.estimation.latent import LatentFit, fit_latent
-from trevision.estimation.methods import METHODS, Solution, default_method, dual_t_solution
+from trevision.estimation.methods import METHODS, Solution, default_method, dual_t_solution, solve_knowing
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import clean_given_label, invert
 from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
@@ -42,6 +42,7 @@ __all__ = [
     "likeliest_prior",
     "noise_rate",
     "pooled_transition",
+    "solve_knowing",
     "transition_error",
     "trusted_transition",
     "usual_percentile",

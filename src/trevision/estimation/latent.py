@@ -27,6 +27,7 @@ from trevision.estimation.confident_joint import calibrated, confident_counts
 from trevision.estimation.posterior import clean_given_label, nearest_on_simplex
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray, IntArray
+from trevision.prior import Prior
 
 # Logarithms of smaller probabilities tell no more about the clean class, only about the model's sharpness.
 LEAST_PROBABILITY = 1e-6
@@ -89,39 +90,66 @@ class LatentFit:
 
 
 def fit_latent(
-    rows: ProbabilityRows, weights: FloatArray | None = None, start: LatentFit | None = None
+    rows: ProbabilityRows,
+    weights: FloatArray | None = None,
+    start: LatentFit | None = None,
+    knowledge: Prior | None = None,
 ) -> LatentFit:
     """Fit T and the link to the labels given, each row counted `weights` times.
 
     The likelihood has local maxima under heavy asymmetric noise, where two classes may lock into each
     other, so there are fits from several starts (the confident joint, anchor points, and labels counted
     against the likeliest class), unless there is a `start` to continue from; see `_least_volume`.
+
+    With `knowledge` of T, impossible mistakes and known rows are kept throughout, so that the link too is
+    fitted under them; symmetry and dominance are left to a projection of the result. Where latent classes
+    have such knowledge about them, they keep their names.
     """
     if rows.num_classes > MOST_CLASSES:
         raise ValueError(
             f"the latent-class fit is for up to {MOST_CLASSES} classes, got {rows.num_classes}; "
             "use the confident joint"
         )
-    sample = _gather(rows, weights)
+    sample = _gather(rows, weights, _pinned(rows.num_classes, knowledge))
     best = _fit(sample, start) if start is not None else _least_volume(_fits(sample), sample.weights.sum())
-    if not sample.whole:
-        for _ in range(FINAL_PASSES):
-            best = _maximised(rows, weights, best)
-    return best
+    for _ in range(0 if sample.whole else FINAL_PASSES):
+        best = _admitted(_maximised(rows, weights, best), knowledge)
+    return _admitted(best, knowledge)
+
+
+def _pinned(size: int, knowledge: Prior | None) -> FloatArray:
+    """The logarithms of what is known of T entry by entry, (C, C): -inf if impossible, NaN if unknown."""
+    if knowledge is None:
+        return np.full((size, size), np.nan)
+    knowledge.check(size)
+    known = knowledge.known(size)
+    known[np.isnan(known).any(axis=1)] = np.nan  # a known column of a symmetric T is left to the projection
+    known[~knowledge.allowed(size)] = 0
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(known)
+    return logs
+
+
+def _admitted(fit: LatentFit, knowledge: Prior | None) -> LatentFit:
+    return fit if knowledge is None else replace(fit, transition=knowledge.project(fit.transition))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """The noisy posteriors, labels and weights that a link is fitted to, in the order of the labels."""
+    """The noisy posteriors, labels and weights that a link is fitted to, in the order of the labels.
+
+    `pinned` are the logarithms of the known entries of T, NaN where unknown.
+    """
 
     probs: FloatArray
     labels: IntArray
     weights: FloatArray
     label_ends: NDArray[np.intp]
     whole: bool
+    pinned: FloatArray
 
 
-def _gather(rows: ProbabilityRows, weights: FloatArray | None) -> _Sample:
+def _gather(rows: ProbabilityRows, weights: FloatArray | None, pinned: FloatArray) -> _Sample:
     most = max(1, MOST_NUMBERS // rows.num_classes)
     whole = len(rows) <= most
     chosen = np.ones(len(rows), dtype=bool)
@@ -137,7 +165,7 @@ def _gather(rows: ProbabilityRows, weights: FloatArray | None) -> _Sample:
     # Rows in the order of their labels, so that sums by label are sums of neighbours.
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], np.arange(rows.num_classes + 1))
-    return _Sample(probs[order], labels[order], counted[order], ends, whole)
+    return _Sample(probs[order], labels[order], counted[order], ends, whole, pinned)
 
 
 def _fits(sample: _Sample) -> list[LatentFit]:
@@ -187,10 +215,12 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     size = features.shape[1]
     total = sample.weights.sum()
     ends = sample.label_ends
+    unknown = np.isnan(sample.pinned)
 
     def unpack(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         link, rest = values[: size**2], values[size**2 :]
-        return link.reshape(size, size), rest[:size], _softmax(rest[size:].reshape(size, size))
+        logs = np.where(unknown, rest[size:].reshape(size, size), sample.pinned)
+        return link.reshape(size, size), rest[:size], _softmax(logs)
 
     def by_label(values: FloatArray) -> FloatArray:
         """Sums of rows by given label, as columns: (C, C) from (n, C)."""
@@ -224,7 +254,7 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         slopes = (
             features.T @ pull + 2 * LINK_RIDGE * astray,
             pull.sum(axis=0) + 2 * BIAS_RIDGE * bias,
-            matrix * counts.sum(axis=1, keepdims=True) - counts,
+            unknown * (matrix * counts.sum(axis=1, keepdims=True) - counts),
         )
         return float(loss), np.concatenate([slope.ravel() for slope in slopes]) / total
 
@@ -237,10 +267,11 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         options={"maxiter": MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-6},
     )
     link, bias, matrix = unpack(found.x)
-    # The model says nothing about which latent class is called what: each is called by its commonest label.
-    _, names = linear_sum_assignment(-matrix)
-    order = np.argsort(names)
-    link, bias, matrix = link[:, order], bias[order], matrix[order]
+    if unknown.all():
+        # The model does not say which latent class is called what: each is called by its commonest label.
+        _, names = linear_sum_assignment(-matrix)
+        order = np.argsort(names)
+        link, bias, matrix = link[:, order], bias[order], matrix[order]
     _, after, _ = posterior(link, bias, matrix)
     counts = by_label(after * sample.weights[:, None])
     return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun))

@@ -21,6 +21,7 @@ from trevision.estimation.posterior import invert
 from trevision.estimation.rate import likeliest_prior
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray
+from trevision.prior import Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,3 +171,12 @@ METHODS: dict[str, Method] = {
 def default_method(num_classes: int) -> str:
     """The method for somebody who names none: `latent`, where there are not too many classes for it."""
     return "latent" if num_classes <= latent.MOST_CLASSES else "confident-joint"
+
+
+def solve_knowing(method: str, rows: ProbabilityRows, knowledge: Prior) -> Solution:
+    """T as `knowledge` admits it: fitted under it by `latent`, projected to it after any method."""
+    if method == "latent":
+        found = _from_latent_fit(fit_latent(rows, knowledge=knowledge))
+    else:
+        found = METHODS[method].solve(rows, None)
+    return replace(found, transition=knowledge.project(found.transition))

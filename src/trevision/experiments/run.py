@@ -30,6 +30,7 @@ from trevision.data import (
 )
 from trevision.data.image_files import PHOTOGRAPH
 from trevision.experiments.anchors import remove_anchors
+from trevision.experiments.prior_files import read_prior
 from trevision.experiments.record import summarise
 from trevision.methods import (
     Learned,
@@ -167,6 +168,7 @@ def begin(
 ) -> Begun:
     """Set a run up: read and corrupt its data, make its problem, write config.json; arguments as `run`."""
     hardware = hardware or Hardware()
+    prior = read_prior(settings.options.prior)
     if settings.remove_anchors is not None:
         check_share(settings.remove_anchors)
     if hardware.threads is not None:
@@ -181,6 +183,8 @@ def begin(
     store = store or FolderStore(folder / "checkpoints")
     metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
     problem = make_problem(source, settings, data, truth, Runtime(fabric, store, metrics))
+    problem = replace(problem, prior=prior)
+    problem.check(settings.method)
     config = run_config(source, settings)
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:

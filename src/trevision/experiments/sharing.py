@@ -40,7 +40,7 @@ LATER_OPTIONS = (
 )
 """Options that no shared stage reads; with any other one given, a run shares with its equals alone."""
 
-AFTER_STAGE_1 = ("estimator",)
+AFTER_STAGE_1 = ("estimator", "prior")
 """Options that stage 1 and the folds do not read, but a later shared stage does."""
 
 

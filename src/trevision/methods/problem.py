@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData
 from trevision.methods.schedules import ESTIMATORS, REVISION_LOSSES, RevisionLoss, Schedule
+from trevision.prior import Prior, parse
 from trevision.training import Evaluation, NoisyLabelModel, Runtime
-from trevision.transition import PARAMETERISATIONS, Parameterisation
+from trevision.transition import PARAMETERISATIONS, Parameterisation, check_keeps_prior
 
 MENTORS = ("self-paced", "learned")
 
@@ -24,6 +25,7 @@ SERVES = {
     "lr_transition": ("forward-r", "reweight-r"),
     "noise_rate": ("mentornet", "co-teaching"),
     "mentor": ("mentornet",),
+    "prior": ("forward", "backward", "reweight", "forward-r", "reweight-r"),
 }
 """The methods that have a use for a choice; for any other, making it is a mistake."""
 
@@ -54,6 +56,10 @@ class Options:
     for named data sets and latent for your own."""
     revision_loss: str | None = None
     """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
+    prior: str | None = None
+    """What is known of T, joined by +: symmetric, dominant, support=FILE (a matrix of 1 where a mistake is
+    possible and 0 elsewhere), known=FILE (T, its unknown rows left blank) and, for forward-r and reweight-r,
+    sparse=WEIGHT (of a penalty on the entropy of mistakes)."""
 
     def check(self, method: str | None = None) -> None:
         """Raise a ValueError for a choice that is none, or none for `method`."""
@@ -87,6 +93,8 @@ class Options:
             )
         if self.mentor not in MENTORS:
             raise ValueError(f"mentor must be one of {', '.join(MENTORS)}, got {self.mentor!r}")
+        if self.prior is not None:
+            parse(self.prior)
 
     def applied_to(self, schedule: Schedule, method: str | None = None) -> Schedule:
         """The schedule with these choices, and with `method`'s own, once they are known to be good."""
@@ -158,10 +166,31 @@ class Problem:
     """Predictions for rows that a network had not seen, where T-hat is to be estimated from such."""
     warnings: tuple[str, ...] = ()
     """What is doubtful already, before the method begins."""
+    prior: Prior | None = None
+    """What is known of T."""
+    doubts: list[str] = field(default_factory=list)
+    """What stages found doubtful, in sentences; `conclude` hands it on."""
 
     @property
     def data(self) -> NoisyData:
         return self.evaluation.data
+
+    def check(self, method: str) -> None:
+        """Raise a ValueError for a prior that does not fit the data, or that `method` has no use for."""
+        if self.prior is None:
+            return
+        self.prior.check(self.data.num_classes)
+        if method not in SERVES["prior"]:
+            raise ValueError(
+                f"prior is a choice of {', '.join(SERVES['prior'])}, got method {method}; leave it out"
+            )
+        revision = self.schedule.parameterisation if method in SERVES["revision"] else "frozen"
+        check_keeps_prior(revision)
+        if self.prior.sparsity and revision != "simplex":
+            raise ValueError(
+                "prior sparse is a penalty on a T that is learnt, so it must go with forward-r or reweight-r "
+                f"and revision simplex, got method {method} and revision {revision}"
+            )
 
 
 @dataclass(frozen=True)

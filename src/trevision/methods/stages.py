@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +25,11 @@ from trevision.estimation import (
     counted_transition,
     default_method,
     dual_t_solution,
+    solve_knowing,
     trusted_transition,
 )
 from trevision.methods.problem import Learned, Objective, OutOfSample, Problem
+from trevision.prior import Prior
 from trevision.training import (
     Batch,
     NoisyLabelModel,
@@ -44,6 +46,9 @@ from trevision.transition import Parameterisation, Transition
 # this is no longer correcting an estimate.
 RUNAWAY = 0.1
 
+# An estimated entry of T that a prior lowers by more than this speaks against the prior, or the estimate.
+CONTRADICTION = 0.1
+
 
 class TransitionWarning(UserWarning):
     """The learnt transition matrix is not to be trusted."""
@@ -57,7 +62,42 @@ def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> Stag
 
 
 def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
-    """Algorithm 1, line 2: T-hat from anchor points, or from what is known of clean labels.
+    """Algorithm 1, line 2: T-hat, projected to what is known of T where something is.
+
+    Warns where the labels, judged without that knowledge, contradict it.
+    """
+    estimate, prior = _estimated(problem, posterior), problem.prior
+    if prior is None or not prior.constrains:
+        return estimate
+    informed = estimate
+    if problem.out_of_sample is not None:
+        informed = _out_of_sample_transition(problem, problem.out_of_sample, prior)
+    initial = prior.project(informed)
+    for message in _contradictions(problem, estimate, initial):
+        warnings.warn(message, TransitionWarning, stacklevel=3)
+        problem.doubts.append(message)
+    return initial
+
+
+def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray) -> Iterator[str]:
+    """In what the labels contradict the prior, in sentences, from T-hat without it and with it."""
+    lowered = estimate - initial
+    i, j = np.unravel_index(lowered.argmax(), lowered.shape)
+    if lowered[i, j] > CONTRADICTION:
+        yield (
+            f"the labels contradict the prior, or T is badly estimated: class {i} seems to be labelled {j} "
+            f"with probability {estimate[i, j]:.2f}, and the prior makes that {initial[i, j]:.2f}"
+        )
+    counts = np.bincount(problem.data.train_y.cpu().numpy(), minlength=len(initial))
+    for label in np.flatnonzero((counts > 0) & (initial.max(axis=0) == 0)):
+        yield (
+            f"label {label} occurs {counts[label]} times, though by the prior no class is labelled so; "
+            "nothing is learnt from these rows"
+        )
+
+
+def _estimated(problem: Problem, posterior: StageResult) -> np.ndarray:
+    """T-hat from anchor points, or from what is known of clean labels.
 
     Where out-of-sample predictions were made, they take the place of anchor points, and a trusted set only
     selects: a few rows of each class tell less about T than all the noisy labels do. Instances with both
@@ -91,12 +131,16 @@ def estimator_of(problem: Problem) -> str:
     return default_method(classes)
 
 
-def _out_of_sample_transition(problem: Problem, predicted: OutOfSample) -> np.ndarray:
+def _out_of_sample_transition(
+    problem: Problem, predicted: OutOfSample, knowledge: Prior | None = None
+) -> np.ndarray:
     """T from out-of-sample predictions, its zeros filled."""
     rows = ProbabilityRows(*predicted.rows(problem.data))
     name = estimator_of(problem)
     if name == "dual-t":
         found = dual_t_solution(rows, percentile=problem.schedule.anchor_percentile)
+    elif knowledge is not None:
+        found = solve_knowing(name, rows, knowledge)
     else:
         found = METHODS[name].solve(rows, None)
     return without_zeros(found.transition, len(rows) * found.prior)
@@ -105,7 +149,8 @@ def _out_of_sample_transition(problem: Problem, predicted: OutOfSample) -> np.nd
 def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """T with no zeros, from T and the number of rows of each class: no label may be called impossible.
 
-    Half a label of each class is shared out evenly among all labels.
+    Half a label of each class is shared out evenly among all labels. What of it fills a zero that is known
+    to be one, the projection takes away again.
     """
     counts = rows[:, None] * transition + 0.5 / len(transition)
     matrix: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
@@ -152,8 +197,10 @@ def train_anew(problem: Problem, transition: np.ndarray, objective: Objective, n
 
 def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:
     """Algorithm 1, line 4: the corrected loss with T-hat + Delta T, both learnt, Delta T from zero."""
-    schedule = problem.schedule
+    schedule, prior = problem.schedule, problem.prior
     model = _restored(problem, trained, initial, schedule.parameterisation)
+    if prior is not None and prior.sparsity:
+        objective = _penalised(objective, prior)
     return _run(
         problem,
         "revision",
@@ -162,6 +209,13 @@ def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objectiv
         schedule.revision,
         record_start=True,
     )
+
+
+def _penalised(objective: Objective, prior: Prior) -> Objective:
+    def penalised(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+        return objective(logits, noisy_labels, matrix) + prior.penalty(matrix)
+
+    return penalised
 
 
 def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResult]) -> Learned:
@@ -175,7 +229,7 @@ def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResul
     learnt: Transition | None = None
     if "transition.initial" in state:
         kind = problem.schedule.parameterisation if "transition.free" in state else "frozen"
-        learnt = Transition(state["transition.initial"], kind)
+        learnt = Transition(state["transition.initial"], kind, problem.prior)
     model = NoisyLabelModel(problem.standardise, problem.make_network(), learnt)
     model.load_state_dict(state)
     if learnt is not None:
@@ -183,7 +237,7 @@ def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResul
     history = [record for result in results for record in result.history]
     sums = [s for record in history for s in record.get("transition_row_sums", ())]
     ran_away = any(abs(s - 1) > RUNAWAY for s in sums)
-    messages = list(problem.warnings)
+    messages = [*problem.warnings, *problem.doubts]
     if ran_away:
         messages.append(
             f"the transition matrix ran away: its rows, which should sum to 1, reached sums from "
@@ -254,7 +308,8 @@ def _restored(
     network.load_state_dict(state)
     transition = None
     if initial is not None:
-        transition = Transition(torch.tensor(initial, dtype=torch.float32), parameterisation)
+        start = torch.tensor(initial, dtype=torch.float32)
+        transition = Transition(start, parameterisation, problem.prior)
     return NoisyLabelModel(copy.deepcopy(problem.standardise), network, transition)
 
 

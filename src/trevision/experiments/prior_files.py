@@ -1,0 +1,53 @@
+"""What is known of T, as a user says it: words, and matrices in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from trevision.data import DataError
+from trevision.prior import Prior, parse
+
+
+def read_prior(text: str | None) -> Prior | None:
+    """The prior that `symmetric+dominant+sparse=0.01+support=mask.csv+known=rows.csv`, or a part of it, says.
+
+    Files hold a (C, C) matrix, .csv without header or .npy: 0 and 1 for the support; for known rows T itself,
+    its unknown rows left blank or NaN.
+    """
+    if text is None:
+        return None
+    said = parse(text)
+    return Prior(
+        support=_read_matrix(said["support"], "support") if "support" in said else None,
+        known_rows=_read_known_rows(said["known"]) if "known" in said else None,
+        symmetric="symmetric" in said,
+        dominant="dominant" in said,
+        sparsity=float(said.get("sparse", 0)),
+    )
+
+
+def _read_known_rows(name: str) -> dict[int, np.ndarray]:
+    matrix = _read_matrix(name, "known")
+    rows = {place: row for place, row in enumerate(matrix) if not np.isnan(row).all()}
+    if not rows:
+        raise DataError(f"{name}: must hold at least one row of T, got only blank ones")
+    return rows
+
+
+def _read_matrix(name: str, word: str) -> np.ndarray:
+    path = Path(name)
+    if path.suffix not in (".csv", ".npy") or not path.is_file():
+        raise DataError(f"prior must give {word} a .csv or .npy file with a matrix: there is none at {path}")
+    try:
+        if path.suffix == ".npy":
+            matrix = np.load(path, allow_pickle=False).astype(np.float64)
+        else:
+            matrix = pd.read_csv(path, header=None, skip_blank_lines=False).to_numpy(dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path}: must hold numbers, separated by commas, but {error}") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"{path}: must hold a square matrix, got shape {matrix.shape}")
+    return matrix

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trevision.estimation import Finding, diagnose, diagnosis, estimate
+from trevision.estimation import Estimate, Finding, diagnose, diagnosis, estimate
 from trevision.estimation.diagnosis import LIMITS
 from trevision.estimation.fit_test import BINS, KINDS, SURENESS, LabelTally
 
@@ -32,6 +32,13 @@ def noisy_rows(n: int = 6000, transition: np.ndarray = TRUE, **how: float) -> tu
     return probs, drawn_from(probs, rng)
 
 
+@pytest.fixture(scope="module")
+def usual() -> tuple[np.ndarray, np.ndarray, Estimate]:
+    """Rows with which nothing is wrong, and what is estimated from them."""
+    probs, labels = noisy_rows()
+    return probs, labels, estimate(probs, labels, bootstrap=20)
+
+
 def by_check(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.check: finding for finding in findings}
 
@@ -44,10 +51,8 @@ def test_everything_is_good_where_nothing_is_wrong(method: str) -> None:
     assert {finding.verdict for finding in findings} == {"good"}, findings
 
 
-def test_sentences_are_single_and_name_the_classes() -> None:
-    probs, labels = noisy_rows()
-    names = ["ant", "bee", "cat", "dog"]
-    findings = diagnose(probs, labels, estimate(probs, labels, bootstrap=20), names)
+def test_sentences_are_single_and_name_the_classes(usual) -> None:
+    findings = diagnose(*usual, ["ant", "bee", "cat", "dog"])
     for finding in findings:
         assert finding.sentence[0].isupper() or finding.sentence[0].isdigit()
         assert finding.sentence[-1] in ".?"
@@ -65,31 +70,31 @@ def test_two_classes_with_nearly_one_row_of_t_make_it_ill_conditioned() -> None:
     assert found.verdict == "caution"
 
 
-def test_a_singular_t_is_bad_and_has_no_number() -> None:
-    probs, labels = noisy_rows()
+def test_a_singular_t_is_bad_and_has_no_number(usual) -> None:
+    probs, labels, made = usual
     singular = TRUE.copy()
     singular[1] = singular[0]
-    made = replace(estimate(probs, labels, bootstrap=20), transition=singular)
+    made = replace(made, transition=singular)
     found = by_check(diagnose(probs, labels, made))["condition"]
     assert found.verdict == "bad"
     assert found.value is None or found.value > 1e12
 
 
-def test_a_class_that_is_mostly_labelled_as_another_is_bad() -> None:
+def test_a_class_that_is_mostly_labelled_as_another_is_bad(usual) -> None:
+    probs, labels, made = usual
     swapped = TRUE.copy()
     swapped[1] = [0.05, 0.40, 0.50, 0.05]
-    probs, labels = noisy_rows()
-    made = replace(estimate(probs, labels, bootstrap=20), transition=swapped)
+    made = replace(made, transition=swapped)
     found = by_check(diagnose(probs, labels, made, ["ant", "bee", "cat", "dog"]))["diagonal"]
     assert (found.verdict, found.value) == ("bad", pytest.approx(0.4))
     assert "bee are labelled cat" in found.sentence
 
 
-def test_a_class_that_is_more_often_wrong_than_right_asks_for_caution() -> None:
+def test_a_class_that_is_more_often_wrong_than_right_asks_for_caution(usual) -> None:
+    probs, labels, made = usual
     weak = TRUE.copy()
     weak[1] = [0.2, 0.4, 0.2, 0.2]
-    probs, labels = noisy_rows()
-    made = replace(estimate(probs, labels, bootstrap=20), transition=weak)
+    made = replace(made, transition=weak)
     assert by_check(diagnose(probs, labels, made))["diagonal"].verdict == "caution"
 
 
@@ -117,7 +122,7 @@ def test_without_certain_rows_there_are_no_anchors() -> None:
     rng = np.random.default_rng(0)
     probs = (0.5 * rng.dirichlet(np.ones(4), size=2000) + 0.125) @ TRUE
     labels = drawn_from(probs, rng)
-    made = replace(estimate(probs, labels, bootstrap=20), transition=TRUE)
+    made = replace(estimate(probs, labels, "confident-joint", bootstrap=20), transition=TRUE)
     found = by_check(diagnose(probs, labels, made))["anchors"]
     assert found.verdict == "bad"
     assert found.value == pytest.approx((probs.max(axis=0) / TRUE.diagonal()).min())
@@ -154,7 +159,7 @@ def test_rows_that_are_labelled_more_reliably_than_t_allows_are_found() -> None:
     easy = rng.random((6000, 1)) < 0.5
     probs = np.where(easy, clean, clean @ (2 * TRUE - np.eye(4)))
     labels = drawn_from(probs, rng)
-    made = replace(estimate(probs, labels, bootstrap=20), transition=TRUE)
+    made = replace(estimate(probs, labels, "confident-joint", bootstrap=20), transition=TRUE)
     found = by_check(diagnose(probs, labels, made))
     assert found["calibration"].verdict == "good"
     assert found["fit"].verdict == "bad"
@@ -172,7 +177,7 @@ def test_a_trifle_stays_good_however_many_rows_there_are(monkeypatch) -> None:
 
 
 def test_a_sample_of_the_rows_tells_the_same(monkeypatch) -> None:
-    probs, labels = noisy_rows(20_000)
+    probs, labels = noisy_rows(8000)
     made = estimate(probs[:5000], labels[:5000], "confident-joint", bootstrap=20)
     sharp = probs**3 / (probs**3).sum(axis=1, keepdims=True)
     whole = by_check(diagnose(sharp, labels, made))["calibration"]

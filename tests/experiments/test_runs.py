@@ -32,9 +32,10 @@ class Silent(NoProgress):
 @pytest.mark.skipif(
     not (os.environ.get("TREVISION_DATA") and MNIST.is_dir()), reason="TREVISION_DATA has no mnist folder"
 )
-def test_mnist_with_half_of_its_labels_wrong_is_learnt_from_a_tenth_of_its_images(tmp_path):
-    result = run("mnist", Settings(noise="sym-50", train_size=6000, seed=1), tmp_path / "run", CPU)
-    assert result["test_accuracy"] > 0.93
+def test_mnist_with_half_of_its_labels_wrong_is_learnt_from_a_fifth_of_its_images(tmp_path):
+    # A fifth is no longer small to the schedule, and so takes fewer epochs than a tenth: half the time.
+    result = run("mnist", Settings(noise="sym-50", train_size=12_000, seed=1), tmp_path / "run", CPU)
+    assert result["test_accuracy"] > 0.95
     assert result["transition_error"] < 0.35
 
 

@@ -66,7 +66,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         None picks one by the data's shape; a str names one (`lenet`, `resnet8`, `resnet18`, `resnet34`,
         `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
     schedule : str or Schedule
-        `quick`, `paper`, or a Schedule of your own.
+        `quick`, `strong`, `paper`, or a Schedule of your own.
     revision, weight, lr_revision, lr_transition
         Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
         Like all choices below, one that does not serve the method is refused at `fit`.

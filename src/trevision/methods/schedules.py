@@ -153,7 +153,7 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
 
 
 def strong(source: str, rows: int, num_classes: int) -> Schedule:
-    """The best recipe known here for the same networks (docs/schedules.md): what lifts every method.
+    """A longer recipe for the same networks, of what should lift every method alike (docs/schedules.md).
 
     One-cycle rates, averaged weights, shifted images where the data are digits or clothes on a plain ground,
     selection by the noisy validation loss, which varies less than the error. Small data are left to `quick`.

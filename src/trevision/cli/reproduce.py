@@ -70,7 +70,7 @@ def reproduce(
     Args:
         what: The table or figure.
         dataset: Data sets, by name or .npz file: the first of the table's if none is given.
-        schedule: quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol).
+        schedule: quick (for two CPU cores), strong (longer, averaged weights) or paper (the published one).
             If not given, strong for floor and quick for the others.
         seeds: Runs of each cell, with the seeds 0, 1, ...
         seeds_without_anchors: Runs of each cell without anchor points, 0 to leave these out. If not given, 1

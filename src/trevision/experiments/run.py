@@ -73,7 +73,7 @@ class Settings:
     """standard, decoupling, mentornet, co-teaching, gce, sce, volminnet, tv, forward, backward, reweight,
     forward-r, reweight-r or recursive."""
     schedule: str = "quick"
-    """quick (for two CPU cores), strong (longer, with averaged weights) or paper (the published protocol)."""
+    """quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol)."""
     seed: int = 0
     """Seed of noise, split, initial weights and batches."""
     network: str | None = None

@@ -44,7 +44,7 @@ def kept(comparison):
     with np.load(folder / OUT_OF_SAMPLE_FILE) as arrays:
         probs, labels = arrays["probs"], arrays["labels"]
     data, truth = prepare(load(source), settings)
-    wrong = (data.train_y != truth.train_y).numpy()
+    wrong = (data.train_y != truth.true_train_y).numpy()
     assert np.array_equal(labels[: len(wrong)], data.train_y.numpy())
     return json.loads((folder / "result.json").read_text()), probs, labels, wrong
 

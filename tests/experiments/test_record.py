@@ -98,11 +98,11 @@ def test_the_truth_has_the_labels_before_the_noise_row_by_row():
     digits = load("digits")
     clean = {x.numpy().tobytes(): int(y) for x, y in zip(digits.train_x, digits.train_y, strict=True)}
     data, truth = prepare(digits, Settings(noise="pair-40", seed=3, train_size=200))
-    for x, y in ((data.train_x, truth.train_y), (data.valid_x, truth.valid_y)):
+    for x, y in ((data.train_x, truth.true_train_y), (data.valid_x, truth.true_valid_y)):
         assert [clean[image.numpy().tobytes()] for image in x] == y.tolist()
     _, truth = prepare(digits, Settings(train_size=200))
-    assert truth.train_y is None
-    assert truth.valid_y is None
+    assert truth.true_train_y is None
+    assert truth.true_valid_y is None
 
 
 @pytest.mark.parametrize("method", ["standard", "forward:latent"])
@@ -114,12 +114,12 @@ def test_a_run_records_floor_and_areas_of_its_own_model(tmp_path, blobs, blobs_f
     result = run(str(blobs_file), settings, tmp_path / "run", CPU)
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
     data, truth = prepare(load(blobs_file), settings)
-    true = torch.cat([truth.train_y, truth.valid_y]).numpy()
+    true = torch.cat([truth.true_train_y, truth.true_valid_y]).numpy()
     noisy = torch.cat([data.train_y, data.valid_y]).numpy()
     assert result["transition_floor"] == pytest.approx(floor_by_loop(true, noisy, blobs.transition))
 
     saved = load_model(tmp_path / "run")
-    given, wrong = data.train_y.numpy(), (data.train_y != truth.train_y).numpy()
+    given, wrong = data.train_y.numpy(), (data.train_y != truth.true_train_y).numpy()
     posterior = class_probs(saved.model, data.train_x).double().numpy()
     assert result["uses_transition"] == bool(estimator)
     learnt = saved.transition if estimator else None

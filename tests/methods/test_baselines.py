@@ -260,7 +260,7 @@ def test_the_users_rate_is_used(blobs, method):
 )
 def test_bad_choices_are_named(blobs, options, message):
     with pytest.raises(ValueError, match=message):
-        TRevisionClassifier("co-teaching", **options).fit(blobs.x, blobs.noisy)
+        TRevisionClassifier("mentornet", **options).fit(blobs.x, blobs.noisy)
 
 
 # --- stopping and going on -------------------------------------------------------------------------------

@@ -38,14 +38,15 @@ class NoisyData:
 class Truth:
     """All that only the evaluation sees: the transition that made the noise, and clean test rows.
 
-    Where the noise was added to known labels, also these: `train_y` and `valid_y`, row by row as `NoisyData`.
+    Where the noise was added to known labels, also these, row by row as
+    in `NoisyData`: `true_train_y` and `true_valid_y`.
     """
 
     transition: np.ndarray | None
     test_x: Rows | None
     test_y: Tensor | None
-    train_y: Tensor | None = None
-    valid_y: Tensor | None = None
+    true_train_y: Tensor | None = None
+    true_valid_y: Tensor | None = None
 
 
 def split_rows(

@@ -103,8 +103,8 @@ def _try(
         return None, {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
     seconds = time.perf_counter() - began
     area = None
-    if truth.train_y is not None:
-        true = truth.train_y.cpu().numpy()  # the training rows come first
+    if truth.true_train_y is not None:
+        true = truth.true_train_y.cpu().numpy()  # the training rows come first
         area = auc(labels[: len(true)] != true, p_given[: len(true)])
     told = {"transition_error": error_of(transition, truth), "wrong_label_auc": area}
     return transition, told | {"seconds": round(seconds, 3)}

@@ -74,15 +74,15 @@ def _against_truth(learned: Learned, problem: Problem, truth: Truth) -> dict[str
     """
     data, found = problem.data, problem.out_of_sample
     initial_auc = learned_auc = None
-    if truth.train_y is not None:
+    if truth.true_train_y is not None:
         model = copy.deepcopy(learned.model).to(problem.runtime.fabric.device)
         posterior = class_probs(model, data.train_x).double().numpy()
         used = None if model.transition is None else learned.transition
-        learned_auc = wrong_label_auc(posterior, used, data.train_y, truth.train_y)
+        learned_auc = wrong_label_auc(posterior, used, data.train_y, truth.true_train_y)
         initial = learned.initial_transition
         if found is not None and np.isfinite(initial).all():
             posterior = invert(found.train_probs, initial)
-            initial_auc = wrong_label_auc(posterior, initial, data.train_y, truth.train_y)
+            initial_auc = wrong_label_auc(posterior, initial, data.train_y, truth.true_train_y)
     return {
         "initial_transition_error": error_of(learned.initial_transition, truth),
         "transition_error": error_of(learned.transition, truth),
@@ -106,9 +106,9 @@ def transition_floor(data: NoisyData, truth: Truth) -> float | None:
     It is the sampling noise of these very labels. Without true labels, only an estimator that assumes
     something about T can be expected to beat it.
     """
-    if truth.train_y is None or truth.valid_y is None:
+    if truth.true_train_y is None or truth.true_valid_y is None:
         return None
-    true = torch.cat([truth.train_y, truth.valid_y])
+    true = torch.cat([truth.true_train_y, truth.true_valid_y])
     noisy = torch.cat([data.train_y, data.valid_y])
     return error_of(counted_transition(true.cpu(), noisy.cpu(), data.num_classes), truth)
 

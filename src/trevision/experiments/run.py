@@ -273,7 +273,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
     truth = Truth(transition, dataset.test_x, dataset.test_y)
     if transition is not None:
         clean = dataset.train_y
-        truth = replace(truth, train_y=clean[data.train_rows], valid_y=clean[data.valid_rows])
+        truth = replace(truth, true_train_y=clean[data.train_rows], true_valid_y=clean[data.valid_rows])
     data = replace(data, label_pairs=dataset.label_pairs)
     if dataset.row_numbers is not None:
         numbers = dataset.row_numbers

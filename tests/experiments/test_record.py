@@ -91,7 +91,7 @@ def test_the_floor_counts_training_and_validation_rows_against_their_true_labels
     clean = torch.from_numpy(true)
     truth = Truth(ASYMMETRIC, None, None, clean[data.train_rows], clean[data.valid_rows])
     assert transition_floor(data, truth) == pytest.approx(floor_by_loop(true, noisy, ASYMMETRIC), abs=1e-12)
-    assert transition_floor(data, replace(truth, train_y=None)) is None
+    assert transition_floor(data, replace(truth, true_train_y=None)) is None
 
 
 def test_the_truth_has_the_labels_before_the_noise_row_by_row():

@@ -5,7 +5,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trevision.networks import LeNet5, build
+from trevision.networks import LeNet5, build, lenet
+
+
+@pytest.fixture(autouse=True, params=["wide registers", "narrow registers"])
+def both_kinds_of_processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes of a convolution are arranged by the processor's registers; every claim holds for either."""
+    monkeypatch.setattr(lenet, "_WIDE_REGISTERS", request.param == "wide registers")
 
 
 def textbook(network: LeNet5, images: Tensor) -> Tensor:

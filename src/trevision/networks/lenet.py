@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 SMALLEST_IMAGE = 12  # the least side that leaves one pixel after the second pooling
+_WIDE_REGISTERS = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
 
 
 class LeNet5(nn.Module):
@@ -44,7 +45,7 @@ class LeNet5(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits of shape `(batch, num_classes)`."""
         maps = F.relu(convolve_then_pool(images, self.conv1))
-        maps = convolve(maps, self.conv2)
+        maps = convolve(maps, self.conv2.weight, self.conv2.bias)
         # Sixteen channels side by side in memory fill a vector register: pooling is several times
         # quicker in this layout.
         maps = F.relu(F.max_pool2d(maps.contiguous(memory_format=torch.channels_last), 2))
@@ -69,7 +70,7 @@ def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
     kernels = torch.cat(shifted)
     bias = None if conv.bias is None else conv.bias.repeat(4)
     padding = conv.padding if isinstance(conv.padding, str) else tuple(conv.padding)
-    maps = _planar(F.conv2d(_planar(images), _planar(kernels), bias, stride=2, padding=padding))
+    maps = _planar(convolve(images, kernels, bias, stride=2, padding=padding))
 
     batch, channels, height, width = len(maps), weight.shape[0], *maps.shape[2:]
     # Read as a channels_last image of 2 x 2 pixels, whose "channels" are all that lies in a group.
@@ -79,43 +80,61 @@ def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
     return pooled.reshape(batch, channels, height, width)
 
 
-def convolve(maps: Tensor, conv: nn.Conv2d) -> Tensor:
-    """`conv(maps)` for a convolution of stride 1 without padding, each pass in its best layout."""
-    plain = not torch.is_grad_enabled() or maps.device.type != "cpu" or torch.is_autocast_enabled("cpu")
-    if plain:  # other devices and types choose for themselves, and without gradients there is one pass only
-        output: Tensor = conv(maps)
-        return output
-    return _Convolve.apply(maps, conv.weight, conv.bias)  # type: ignore[no-any-return, no-untyped-call]
+def convolve(
+    maps: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int = 1,
+    padding: str | tuple[int, ...] = (0, 0),
+) -> Tensor:
+    """`conv2d(maps, weight, bias, stride, padding)`, on a CPU with each pass in its best layout."""
+    ours = maps.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not isinstance(padding, str)
+    if ours and torch.is_grad_enabled():
+        return _Convolve.apply(maps, weight, bias, stride, padding)  # type: ignore[no-any-return, no-untyped-call]
+    # Other devices and types choose for themselves, and without gradients there is one pass only.
+    return F.conv2d(_planar(maps), _planar(weight), bias, stride, padding)
 
 
 class _Convolve(torch.autograd.Function):
-    """On a CPU and with few channels, the passes of a convolution differ by up to a factor of two by layout.
+    """With few channels, the passes of a convolution differ by a factor of two to seven by layout.
 
-    The output and the input's gradient are quicker on planes, the latter also as what it is, a convolution of
-    the output's gradient with the turned kernel; the kernel's gradient is quicker in channels_last.
+    The output is quicker on planes, the kernel's gradient in channels_last. The input's gradient is quicker
+    on planes; where registers hold sixteen numbers (AVX-512), quickest as what it is, a convolution of the
+    output's gradient with the turned kernel, which with eight (AVX2) is the slowest of all.
     """
 
     @staticmethod
-    def forward(ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        maps = _planar(maps)
+    def forward(
+        ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: tuple[int, ...]
+    ) -> Tensor:
+        maps, weight = _planar(maps), _planar(weight)
         ctx.save_for_backward(maps, weight)
-        return F.conv2d(maps, _planar(weight), bias)
+        ctx.stride, ctx.padding, ctx.with_bias = [stride, stride], list(padding), bias is not None
+        return F.conv2d(maps, weight, bias, stride, padding)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         maps, weight = ctx.saved_tensors
+
+        def gradients(gradient: Tensor, maps: Tensor, of_maps: bool) -> tuple[Tensor | None, ...]:
+            wanted = [of_maps, not of_maps, ctx.with_bias and not of_maps]
+            return torch.ops.aten.convolution_backward(  # type: ignore[no-any-return]
+                gradient, maps, weight, [len(weight)], ctx.stride, ctx.padding,
+                [1, 1], False, [0, 0], 1, wanted,
+            )  # fmt: skip
+
         for_maps = None
         if ctx.needs_input_grad[0]:
-            turned = _planar(weight.flip(2, 3).transpose(0, 1))
-            full = (weight.shape[2] - 1, weight.shape[3] - 1)
-            for_maps = F.conv2d(_planar(gradient), turned, padding=full)
-        last = torch.channels_last
-        _, for_weight, for_bias = torch.ops.aten.convolution_backward(
-            gradient.contiguous(memory_format=last), maps.contiguous(memory_format=last), weight,
-            [len(weight)], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, True],
-        )  # fmt: skip
-        return for_maps, for_weight, for_bias
+            planes = _planar(gradient)
+            if _WIDE_REGISTERS and ctx.stride == [1, 1]:
+                turned = _planar(weight.flip(2, 3).transpose(0, 1))
+                full = [side - 1 - pad for side, pad in zip(weight.shape[2:], ctx.padding, strict=True)]
+                for_maps = F.conv2d(planes, turned, padding=full)
+            else:
+                for_maps = gradients(planes, maps, of_maps=True)[0]
+        _, for_weight, for_bias = gradients(_channels_last(gradient), _channels_last(maps), of_maps=False)
+        return for_maps, for_weight, for_bias, None, None
 
 
 def _planar(images: Tensor) -> Tensor:
@@ -125,6 +144,13 @@ def _planar(images: Tensor) -> Tensor:
     then convolves in the one they happen to spell.
     """
     return images.contiguous().flatten(1).view(images.shape)
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    """The same tensor with a pixel's channels side by side, and strides that say so even of one channel."""
+    batch, channels, height, width = images.shape
+    pixels = images.permute(0, 2, 3, 1).contiguous().flatten(1)
+    return pixels.view(batch, height, width, channels).permute(0, 3, 1, 2)
 
 
 def _side_after_pooling(side: int) -> int:

@@ -94,12 +94,12 @@ def test_averaged_weights_are_the_mean_of_all_and_later_mostly_of_the_latest(dat
     weight = next(model.parameters())
     for value in (1.0, 2.0, 6.0):
         weight.data.fill_(value)
-        average.update(model)
+        average.update()
     mine = next(average.model.parameters())
     torch.testing.assert_close(mine, torch.full_like(mine, 3.0))
     for expected in (3 + 1 / 4 * (8 - 3), 4.25 + 1 / 4 * (8 - 4.25)):
         weight.data.fill_(8.0)
-        average.update(model)
+        average.update()
         torch.testing.assert_close(mine, torch.full_like(mine, expected))
 
 

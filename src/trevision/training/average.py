@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trevision.training.model import NoisyLabelModel
 
 
 class WeightAverage:
-    """Exponential average of the weights over about the latest `steps` updates.
+    """Exponential average of the weights of `model` over about the latest `steps` updates.
 
         average <- average + rate (weights - average),    rate = max(1 / t, 1 / steps) at update t
 
@@ -24,16 +24,18 @@ class WeightAverage:
         self.model = copy.deepcopy(model).requires_grad_(False)
         self.steps = max(1.0, steps)
         self.updates = 0
+        # Looked up once: a walk through the modules at every step would cost more than the arithmetic.
+        self._averages: list[Tensor] = list(self.model.parameters())
+        self._weights: list[Tensor] = list(model.parameters())
+        self._buffers = list(zip(self.model.buffers(), model.buffers(), strict=True))
 
     @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Take in the weights of `model` as they are now."""
+    def update(self) -> None:
+        """Take in the weights of the model as they are now."""
         self.updates += 1
         rate = max(1 / self.updates, 1 / self.steps)
-        averages: list[Tensor] = list(self.model.parameters())
-        weights: list[Tensor] = list(model.parameters())
-        torch._foreach_lerp_(averages, weights, rate)
-        for mine, its in zip(self.model.buffers(), model.buffers(), strict=True):
+        torch._foreach_lerp_(self._averages, self._weights, rate)
+        for mine, its in self._buffers:
             mine.copy_(its)
 
     def state(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
                 share = len(mine) * fabric.world_size / len(rows)
                 loss = train_batch(fabric, model, optimizers, stage.step, batch, share)
                 if average is not None:
-                    average.update(stage.model)
+                    average.update()
                 total += loss * len(mine)
                 runtime.progress.batch()
         summed: Any = fabric.all_reduce(total, reduce_op="sum")

@@ -322,6 +322,15 @@ def test_a_mistake_ends_the_process_with_status_2(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_reader_who_leaves_ends_the_command_quietly():
+    process = subprocess.Popen(
+        command("fit", "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.close()  # as `| head` does
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=120) == 141
+
+
 def test_help_shows_examples_and_misspelt_flags_get_a_suggestion(capsys):
     for arguments, status, says in (
         (("fit", "--help"), 0, "$ trevision fit digits --noise sym-50 --out runs/digits\n"),

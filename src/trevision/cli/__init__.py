@@ -13,6 +13,10 @@ def main(arguments: list[str] | None = None) -> None:
 
     try:
         run_command(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:
+        # Who read our output wanted no more of it (`| head`). What is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)  # as a shell tells of a program that SIGPIPE ended
     except (ValueError, OSError, RuntimeError) as error:
         if os.environ.get("TREVISION_TRACEBACK"):
             raise

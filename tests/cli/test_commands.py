@@ -251,6 +251,7 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
         "precision": (["fit", good, "--precision", "12"], "precision"),
         "prior": (["fit", good, "--prior", "sparce=1"], "got 'sparce=1'"),
         "prior's file": (["fit", good, "--prior", "support=none.csv"], "there is none at none.csv"),
+        "prior's noise": (["fit", good, "--prior", "known=pear-45"], "or the name of a noise"),
         "prior's words": (["fit", good, "--prior", f"support={folder}/words.csv"], "must hold numbers"),
         "prior's size": (
             ["fit", good, "--prior", f"support={folder}/mask.csv"],
@@ -289,6 +290,7 @@ MISTAKES = [
     "precision",
     "prior",
     "prior's file",
+    "prior's noise",
     "prior's words",
     "prior's size",
     "nothing known",

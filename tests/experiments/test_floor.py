@@ -110,6 +110,23 @@ def test_rows_that_this_version_lacks_are_shown_as_unavailable(table):
     assert "## Unavailable\n- tv: there is no method tv in this version" in page
 
 
+@pytest.mark.parametrize("name", SPECS)
+def test_every_row_of_every_table_is_a_run_whose_choices_its_method_takes(name):
+    plan = make_plan(name, SPECS[name].datasets[0])
+    for row in plan.rows:
+        assert row.lacking in ("", "cleanlab is not installed: pip install 'trevision[bench]'")
+        if not row.is_estimator:
+            row.options.check(row.method)
+
+
+def test_only_a_table_with_estimators_speaks_of_them(tmp_path):
+    for name, speaks in (("floor", True), ("revisions", False), ("priors", False)):
+        table = floor.tabulate_floor(make_plan(name, "mnist"), tmp_path)
+        page = floor.floor_page(table, "e.svg", "a.svg")
+        assert ("(T only)" in page) == speaks
+        assert f"trevision reproduce {name} --dataset mnist" in page
+
+
 def test_rows_of_the_table_itself_may_be_lacking_and_any_other_must_exist():
     spec = SPECS["floor"]
     plan = make_plan("floor", "mnist")

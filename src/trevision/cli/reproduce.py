@@ -25,7 +25,7 @@ from trevision.methods import SCHEDULES
 console = Console(markup=False, highlight=False)
 errors = Console(stderr=True, markup=False, highlight=False)
 
-Which = Literal["table1", "table2", "table3", "table4", "figure1", "figure3", "floor"]
+Which = Literal["table1", "table2", "table3", "table4", "figure1", "figure3", "floor", "revisions", "priors"]
 What = Annotated[tyro.conf.Positional[Which], tyro.conf.arg(metavar="WHAT")]
 
 
@@ -54,8 +54,9 @@ def reproduce(
 ) -> None:
     """Run what is missing of a table or figure of the paper, and show it beside the published numbers.
 
-    WHAT is table1 to table4, figure1 or figure3; or floor, a table beyond the paper: how near estimators of T
-    and learning methods come to the sampling floor, the error of a T that is counted from the true labels.
+    WHAT is table1 to table4, figure1 or figure3; or a table beyond the paper: floor, how near estimators of T
+    and learning methods come to the sampling floor, the error of a T that is counted from the true labels;
+    revisions, the ways in which Delta T may move; priors, knowledge of T that is true or false.
     Finished runs in the folder of results are never run again, a stopped one continues, a failed one is tried
     again. Tables and pictures go to its folder tables. The exit status is 1 if a run failed.
 

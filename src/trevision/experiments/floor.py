@@ -35,20 +35,26 @@ SECTIONS = {
     "wrong_label_auc": "Wrong labels found: area under the ROC curve",
     "seconds": "Seconds a run",
 }
-NOTES = (
+ABOUT_ERROR = (
     "The error of T is |T - T-hat| / |T|, entries summed. The sampling floor is the error of counting the "
     "noisy labels against the true ones on all rows that have noisy labels: the noise of the sample, which "
     "no estimator that assumes nothing about T can be expected to beat. One that lets classes learn from "
-    "each other can, where they are alike.",
+    "each other can, where they are alike."
+)
+ABOUT_ESTIMATORS = (
     "Rows marked (T only) train no classifier. All of them read T off the same predictions: those of stage "
-    "1, trained once for each fold, for the rows that it was not trained on.",
-    "Wrong labels are looked for among the training rows, by P(clean = given | x, given). A learning method "
-    "uses its selected model and T on the very rows that it was trained on (without a T, the model's "
-    "probability of the given label), a row marked (T only) the out-of-sample predictions, and cleanlab its "
-    "own score.",
+    "1, trained once for each fold, for the rows that it was not trained on. Their wrong labels are looked "
+    "for with these predictions; cleanlab's with its own score."
+)
+ABOUT_WRONG_LABELS = (
+    "Wrong labels are looked for among the training rows, by P(clean = given | x, given), with the selected "
+    "model and T on the very rows that it was trained on; without a T, by the model's probability of the "
+    "given label."
+)
+ABOUT_SECONDS = (
     "Seconds are of training and evaluation in one process of one thread; stages that several runs share are "
     "counted in each. A run is called collapsed if its classifier is right on less than half of the test "
-    "rows, or if its T is not made of numbers; its numbers count in the means.",
+    "rows, or if its T is not made of numbers; its numbers count in the means."
 )
 
 
@@ -204,7 +210,7 @@ def floor_page(table: FloorTable, error_picture: str, accuracy_picture: str) -> 
     """A page of documentation: the command, what is measured, the pictures and the tables."""
     lines = [
         *page_head(table.plan),
-        *(f"- {escape_markdown(note)}" for note in NOTES),
+        *(f"- {escape_markdown(note)}" for note in _notes(table)),
         "",
         f"![The error of T as a multiple of the sampling floor]({error_picture})",
         "",
@@ -215,3 +221,9 @@ def floor_page(table: FloorTable, error_picture: str, accuracy_picture: str) -> 
         *reasons("Failed", table.failures),
     ]
     return "\n".join(lines)
+
+
+def _notes(table: FloorTable) -> list[str]:
+    """What a reader must know of the numbers."""
+    of_estimators = [ABOUT_ESTIMATORS] if any(row.is_estimator for row in table.rows) else []
+    return [ABOUT_ERROR, *of_estimators, ABOUT_WRONG_LABELS, ABOUT_SECONDS]

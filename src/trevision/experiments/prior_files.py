@@ -7,39 +7,48 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from trevision import noise
 from trevision.data import DataError
 from trevision.prior import Prior, parse
 
 
-def read_prior(text: str | None) -> Prior | None:
+def read_prior(text: str | None, num_classes: int) -> Prior | None:
     """The prior that `symmetric+dominant+sparse=0.01+support=mask.csv+known=rows.csv`, or a part of it, says.
 
     Files hold a (C, C) matrix, .csv without header or .npy: 0 and 1 for the support; for known rows T itself,
-    its unknown rows left blank or NaN.
+    its unknown rows left blank or NaN. The name of a noise, such as pair-45, stands for its T.
     """
     if text is None:
         return None
     said = parse(text)
     return Prior(
-        support=_read_matrix(said["support"], "support") if "support" in said else None,
-        known_rows=_read_known_rows(said["known"]) if "known" in said else None,
+        support=_read_matrix(said["support"], "support", num_classes) if "support" in said else None,
+        known_rows=_read_known_rows(said["known"], num_classes) if "known" in said else None,
         symmetric="symmetric" in said,
         dominant="dominant" in said,
         sparsity=float(said.get("sparse", 0)),
     )
 
 
-def _read_known_rows(name: str) -> dict[int, np.ndarray]:
-    matrix = _read_matrix(name, "known")
+def _read_known_rows(name: str, num_classes: int) -> dict[int, np.ndarray]:
+    matrix = _read_matrix(name, "known", num_classes)
     rows = {place: row for place, row in enumerate(matrix) if not np.isnan(row).all()}
     if not rows:
         raise DataError(f"{name}: must hold at least one row of T, got only blank ones")
     return rows
 
 
-def _read_matrix(name: str, word: str) -> np.ndarray:
+def _read_matrix(name: str, word: str, num_classes: int) -> np.ndarray:
     path = Path(name)
-    if path.suffix not in (".csv", ".npy") or not path.is_file():
+    if path.suffix not in (".csv", ".npy"):
+        try:
+            transition = noise.parse(name, num_classes)
+        except ValueError as error:
+            raise DataError(
+                f"prior must give {word} a .csv or .npy file or the name of a noise: {error}"
+            ) from None
+        return (transition > 0).astype(np.float64) if word == "support" else transition
+    if not path.is_file():
         raise DataError(f"prior must give {word} a .csv or .npy file with a matrix: there is none at {path}")
     try:
         if path.suffix == ".npy":

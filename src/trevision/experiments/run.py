@@ -168,12 +168,12 @@ def begin(
 ) -> Begun:
     """Set a run up: read and corrupt its data, make its problem, write config.json; arguments as `run`."""
     hardware = hardware or Hardware()
-    prior = read_prior(settings.options.prior)
     if settings.remove_anchors is not None:
         check_share(settings.remove_anchors)
     if hardware.threads is not None:
         torch.set_num_threads(hardware.threads)
     dataset = load(source, data_dir, download_progress, settings.reading)
+    prior = read_prior(settings.options.prior, dataset.num_classes)
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)

@@ -60,6 +60,12 @@ class Spec:
         return min(seeds, self.seeds_without_anchors or seeds)
 
 
+OF_TRANSITION = (
+    *("transition_error", "transition_floor", "error_to_floor"),
+    *("test_accuracy", "wrong_label_auc", "seconds"),
+)
+"""What tables beyond the paper measure: T beside its sampling floor, and what it is good for."""
+
 IMAGES = ("mnist", "cifar10", "cifar100")
 SPECS = {
     spec.name: spec
@@ -94,13 +100,35 @@ SPECS = {
                 *("forward:estimator=latent", "reweight-r", "volminnet", "tv", "recursive"),
             ),
             ("A", "N/A"),
-            (
-                *("transition_error", "transition_floor", "error_to_floor"),
-                *("test_accuracy", "wrong_label_auc", "seconds"),
-            ),
+            OF_TRANSITION,
             estimators=estimator_names(),
             schedule="strong",
             seeds_without_anchors=1,
+        ),
+        Spec(
+            "revisions",
+            "What a revision gains, by how Delta T may move",
+            ("mnist",),
+            ("sym-50", "pair-45"),
+            (
+                *("reweight", "reweight-r", "reweight-r:revision=frozen", "reweight-r:revision=slack"),
+                "reweight-r:revision=slack,revision_loss=released",
+            ),
+            ("A",),
+            OF_TRANSITION,
+        ),
+        Spec(
+            "priors",
+            "What knowing something of T gains where it is true, and costs where it is false",
+            ("mnist",),
+            ("pair-45", "sym-50"),
+            (
+                *("reweight-r", "reweight-r:prior=sparse=0.1", "reweight-r:prior=support=pair-45"),
+                *("reweight-r:prior=known=pair-45", "reweight-r:prior=dominant"),
+                "reweight-r:prior=symmetric",
+            ),
+            ("A",),
+            OF_TRANSITION,
         ),
     )
 }

@@ -1,0 +1,14 @@
+"""Knowledge of T by the name of a noise; files are read in tests/cli/test_commands.py."""
+
+import numpy as np
+
+from trevision.experiments.prior_files import read_prior
+from trevision.noise import pair_flip
+
+
+def test_the_name_of_a_noise_stands_for_its_support_and_for_its_rows():
+    prior = read_prior("support=pair-30", 4)
+    assert np.array_equal(prior.support, pair_flip(4, 0.3) > 0)
+    assert prior.known_rows is None
+    known = read_prior("known=pair-30", 4).known_rows
+    assert np.array_equal([known[i] for i in range(4)], pair_flip(4, 0.3))

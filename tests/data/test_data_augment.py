@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trevision.data import augment, crop_at, random_crop, random_flip
+from trevision.data import augment, crop_at, random_affine, random_crop, random_flip, warp
 
 
 def slow_crop(images: torch.Tensor, padding: int, tops: list[int], lefts: list[int]) -> torch.Tensor:
@@ -90,9 +92,60 @@ def test_crop_flip_is_a_crop_of_four_pixels_then_a_flip():
     assert not torch.equal(augment(images, "crop-flip", seeded(5)), expected)
 
 
-def test_a_shift_is_a_crop_of_two_pixels_and_no_flip():
-    images = pictures(30)
-    assert torch.equal(augment(images, "shift", seeded(4)), random_crop(images, 2, seeded(4)))
+def slow_warp(
+    image: torch.Tensor, angle: float, scale: tuple[float, float], shift: tuple[float, float]
+) -> torch.Tensor:
+    """One image of one channel, pixel by pixel, each a mean of the four nearest to where it comes from."""
+    height, width = image.shape
+    result = torch.zeros(height, width)
+    for row in range(height):
+        for column in range(width):
+            x, y = scale[0] * (column - (width - 1) / 2), scale[1] * (row - (height - 1) / 2)
+            from_x = math.cos(angle) * x - math.sin(angle) * y + shift[0] + (width - 1) / 2
+            from_y = math.sin(angle) * x + math.cos(angle) * y + shift[1] + (height - 1) / 2
+            for near_y in (math.floor(from_y), math.floor(from_y) + 1):
+                for near_x in (math.floor(from_x), math.floor(from_x) + 1):
+                    if 0 <= near_y < height and 0 <= near_x < width:
+                        share = (1 - abs(from_x - near_x)) * (1 - abs(from_y - near_y))
+                        result[row, column] += share * image[near_y, near_x]
+    return result
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_warped_images_equal_a_pixel_loop_also_where_they_are_not_square(dtype):
+    images = torch.randint(0, 256, (3, 1, 7, 10), generator=seeded(1)).to(dtype)
+    angles = torch.tensor([0.3, -0.1, 1.2])
+    scales = torch.tensor([[1.1, 0.9], [1.0, 1.2], [0.8, 1.0]])
+    shifts = torch.tensor([[1.5, -0.5], [0.0, 2.0], [-0.3, 0.2]])
+    result = warp(images, angles, scales, shifts)
+    for k in range(3):
+        expected = slow_warp(images[k, 0].float(), float(angles[k]), tuple(scales[k]), tuple(shifts[k]))
+        torch.testing.assert_close(result[k, 0], expected, atol=1e-2, rtol=1e-4)
+
+
+def test_a_quarter_turn_and_a_whole_shift_only_move_pixels():
+    images = pictures(2, torch.float32)
+    quarter = warp(images, torch.full((2,), math.pi / 2), torch.ones(2, 2), torch.zeros(2, 2))
+    torch.testing.assert_close(quarter, images.rot90(1, (2, 3)), atol=1e-2, rtol=1e-4)
+    moved = warp(images, torch.zeros(2), torch.ones(2, 2), torch.tensor([[1.0, 0.0], [0.0, -2.0]]))
+    expected = slow_crop(images, 2, [2, 0], [3, 2])
+    torch.testing.assert_close(moved, expected, atol=1e-2, rtol=1e-4)
+
+
+def test_a_random_distortion_is_small_and_another_for_each_image():
+    image = torch.zeros(1, 1, 29, 29)
+    image[0, 0, 14, 14] = 1.0  # the centre, which turns and stretches leave where it is
+    warped = random_affine(image.expand(200, -1, -1, -1), seeded(1))[:, 0]
+    places = torch.arange(29.0) - 14
+    mass = warped.sum((1, 2))
+    shifts = (
+        torch.stack([(warped.sum(1) * places).sum(1), (warped.sum(2) * places).sum(1)], 1) / mass[:, None]
+    )
+    # Two pixels each way, turned by 12 degrees and stretched by a tenth: 2 (cos 12 + sin 12) / 0.9 = 2.64.
+    assert shifts.abs().max() < 2.7
+    assert shifts.abs().amax(0).min() > 1.5
+    assert len(shifts.unique(dim=0)) == 200
+    assert torch.equal(augment(image, "affine", seeded(4)), random_affine(image, seeded(4)))
 
 
 def test_no_augmentation_returns_the_images_and_draws_nothing():
@@ -113,7 +166,7 @@ def test_augmentation_leaves_the_given_images_and_the_global_state_alone():
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (lambda: augment(pictures(1), "mixup", seeded(0)), "one of none, shift, crop-flip, got 'mixup'"),
+        (lambda: augment(pictures(1), "mixup", seeded(0)), "one of none, affine, crop-flip, got 'mixup'"),
         (lambda: augment(torch.zeros(3, 4), "crop-flip", seeded(0)), r"got \(3, 4\); tables"),
         (lambda: random_flip(torch.zeros(3, 4), seeded(0)), r"got \(3, 4\)"),
         (lambda: random_crop(pictures(1), -1, seeded(0)), "0 or more pixels, got -1"),

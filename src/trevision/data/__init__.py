@@ -2,7 +2,7 @@
 
 from trevision.data.anchors import check_share, drop_highest
 from trevision.data.arrays import codes_in, encode_labels, features, from_arrays, read_npz
-from trevision.data.augment import augment, crop_at, random_crop, random_flip
+from trevision.data.augment import augment, crop_at, random_affine, random_crop, random_flip, warp
 from trevision.data.corrections import row_fields, write_labels
 from trevision.data.dataset import AUGMENTATIONS, DataError, Dataset
 from trevision.data.download import Progress, fetch
@@ -57,6 +57,7 @@ __all__ = [
     "load_preprocessing",
     "load_rows",
     "places_of",
+    "random_affine",
     "random_crop",
     "random_flip",
     "read_npz",
@@ -66,5 +67,6 @@ __all__ = [
     "split",
     "split_rows",
     "take_rows",
+    "warp",
     "write_labels",
 ]

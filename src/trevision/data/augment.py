@@ -1,6 +1,8 @@
-"""Random crops and flips of a whole batch at once."""
+"""Random crops, flips and small distortions of a whole batch at once."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -9,7 +11,11 @@ from torch.nn import functional
 from trevision.data.dataset import AUGMENTATIONS
 
 CROP_PADDING = 4
-SHIFT = 2
+
+# How far `random_affine` goes at most: degrees, share of the size, pixels.
+LARGEST_TURN = 12
+LARGEST_STRETCH = 0.1
+LARGEST_SHIFT = 2
 
 
 def _check_images(images: Tensor) -> None:
@@ -68,17 +74,51 @@ def random_flip(images: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(flipped, images.flip(-1), images)
 
 
+def warp(images: Tensor, angles: Tensor, scales: Tensor, shifts: Tensor) -> Tensor:
+    """Turn, stretch and move each image about its centre, between pixels by bilinear interpolation.
+
+    result[k] at u = image k at R u' + shifts[k],    u' = (scales[k, 0] u_x, scales[k, 1] u_y)
+
+    with R the rotation by angles[k] (radians) and u = (x, y) in pixels from the centre; outside its frame an
+    image is zero. `images` is (n, channels, height, width) of any dtype, `scales` and `shifts` are (n, 2).
+    The result is of float32.
+    """
+    _check_images(images)
+    height, width = images.shape[2:]
+    cos, sin = angles.cos(), angles.sin()
+    # torch counts coordinates from -1 to 1 along either side, whatever their lengths.
+    along_x = torch.stack(
+        [cos * scales[:, 0], -sin * scales[:, 1] * (height / width), shifts[:, 0] * (2 / width)], 1
+    )
+    along_y = torch.stack(
+        [sin * scales[:, 0] * (width / height), cos * scales[:, 1], shifts[:, 1] * (2 / height)], 1
+    )
+    places = functional.affine_grid(
+        torch.stack([along_x, along_y], 1), list(images.shape), align_corners=False
+    )
+    return functional.grid_sample(images.float(), places, align_corners=False)
+
+
+def random_affine(images: Tensor, generator: torch.Generator) -> Tensor:
+    """`warp` by angles, scales and shifts drawn uniformly for each image, up to the constants above."""
+    _check_images(images)
+    drawn = 2 * torch.rand((len(images), 5), generator=generator, device=generator.device) - 1
+    drawn = drawn.to(images.device)
+    angles = math.radians(LARGEST_TURN) * drawn[:, 0]
+    return warp(images, angles, 1 + LARGEST_STRETCH * drawn[:, 1:3], LARGEST_SHIFT * drawn[:, 3:5])
+
+
 def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
     """The augmentation `name` of a batch.
 
     none       the images as they are
-    shift      moved by up to 2 pixels each way: for digits, of which a mirror image is no digit
+    affine     turned, stretched and moved a little: for digits, of which a mirror image is no digit
     crop-flip  moved by up to 4 pixels each way, then mirrored or not
     """
     if name == "none":
         return images
-    if name == "shift":
-        return random_crop(images, SHIFT, generator)
+    if name == "affine":
+        return random_affine(images, generator)
     if name == "crop-flip":
         return random_flip(random_crop(images, CROP_PADDING, generator), generator)
     raise ValueError(f"augmentation must be one of {', '.join(AUGMENTATIONS)}, got {name!r}")

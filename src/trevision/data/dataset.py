@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trevision.data.preprocessing import Preprocessing
     from trevision.data.rows import Rows
 
-AUGMENTATIONS = ("none", "shift", "crop-flip")
+AUGMENTATIONS = ("none", "affine", "crop-flip")
 
 
 class DataError(ValueError):

@@ -161,14 +161,16 @@ def strong(source: str, rows: int, num_classes: int) -> Schedule:
     base = quick(source, rows, num_classes)
     if rows < SMALL:
         return base
-    shift = "shift" if source in ("mnist", "fashion-mnist") else None
+    distorted = "affine" if source in ("mnist", "fashion-mnist") else None
     return replace(
         base,
         noisy_posterior=Phase(
-            6, lr=5e-2, weight_decay=5e-4, decay="one-cycle", augmentation=shift, average=0.5
+            6, lr=5e-2, weight_decay=5e-4, decay="one-cycle", augmentation=distorted, average=0.5
         ),
-        classifier=Phase(25, lr=5e-2, weight_decay=5e-4, decay="one-cycle", augmentation=shift, average=1.0),
-        revision=replace(base.revision, weight_decay=5e-4, augmentation=shift, average=1.0),
+        classifier=Phase(
+            25, lr=5e-2, weight_decay=5e-4, decay="one-cycle", augmentation=distorted, average=1.0
+        ),
+        revision=replace(base.revision, weight_decay=5e-4, augmentation=distorted, average=1.0),
         select_by="loss",
     )
 

@@ -60,6 +60,19 @@ def test_a_round_that_predicts_validation_labels_no_better_is_taken_back(blobs, 
     assert not any(record["stage"].startswith("round-2") for record in learned.history)
 
 
+def test_a_round_that_hardly_moves_t_is_kept_and_the_last(blobs, monkeypatch):
+    def nearly_the_same(problem, found, before):
+        return Round(0.998 * before + 0.002 * np.eye(4), np.full(4, 0.25), validation_loss=0.1)
+
+    monkeypatch.setattr(recursive, "reestimate", nearly_the_same)
+    learned = recursive.fit(problem(blobs))
+    np.testing.assert_allclose(
+        learned.transition, 0.998 * learned.initial_transition + 0.002 * np.eye(4), atol=1e-6
+    )
+    assert "T settled in round 1" in learned.stopped_because
+    assert not any(record["stage"].startswith("round-2") for record in learned.history)
+
+
 @pytest.mark.parametrize(
     ("candidate", "reason"),
     [

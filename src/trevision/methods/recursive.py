@@ -4,7 +4,8 @@
     for r = 1, 2:
         g_r  two networks, each trained through T_{r-1} (Forward) on one half of the rows, predict the other
         T_r  maximises sum log sum_i T[i, y] g_i(x) over all rows, g = link(g_r) calibrated with it
-        keep T_r if it predicts the noisy validation labels better than what came before, else stop
+        keep T_r if it predicts the noisy validation labels better than what came before, else stop;
+        stop too if it hardly moved
     classifier: a fresh network through the last T kept, on all rows
 
 The paper ends with the wish to learn T and the classifier recursively. Counting labels against a classifier's
@@ -21,7 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from trevision.estimation import LatentFit, ProbabilityRows, fit_latent, pooled_transition
+from trevision.estimation import (
+    LatentFit,
+    ProbabilityRows,
+    fit_latent,
+    pooled_transition,
+    transition_error,
+)
 from trevision.methods.cross_fit import cross_fit
 from trevision.methods.problem import Learned, OutOfSample, Problem
 from trevision.methods.stages import (
@@ -36,6 +43,10 @@ from trevision.training import StageResult
 
 ROUNDS = 2
 HALVES = 2
+
+# T has settled where a round moves less than this share of it: what a classifier through T makes of that is
+# nothing, and the sampling error of 60,000 labels in ten classes is larger.
+SETTLED = 0.01
 
 # A class that keeps less than this share of the rows it had is being lost to another.
 LEAST_KEPT = 0.5
@@ -65,7 +76,11 @@ def fit(problem: Problem) -> Learned:
         if reason:
             ended = f"round {number} was not kept: {reason}"
             break
+        moved = transition_error(best.transition, candidate.transition)
         best = candidate
+        if moved < SETTLED:
+            ended = f"T settled in round {number}, which moved it by {moved:.4f}"
+            break
     trained = train_anew(problem, best.transition, forward_objective, "classifier")
     learned = conclude(problem, initial, [posterior, trained])
     first = len(posterior.history)

@@ -111,8 +111,9 @@ SPECS = {
             ("mnist",),
             ("sym-50", "pair-45"),
             (
-                *("reweight", "reweight-r", "reweight-r:revision=frozen", "reweight-r:revision=slack"),
-                "reweight-r:revision=slack,revision_loss=released",
+                *("reweight", "reweight-r", "reweight-r:lr-transition=0.01", "reweight-r:revision=frozen"),
+                *("reweight-r:revision=slack", "reweight-r:revision=slack,revision-loss=released"),
+                *("forward", "forward-r", "forward-r:lr-transition=0.01", "forward-r:revision=frozen"),
             ),
             ("A",),
             OF_TRANSITION,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from trevision import TransitionWarning, TRevisionClassifier
+from trevision import TransitionWarning, TRevisionClassifier, noise
 from trevision.data import NoisyData, Truth, split
 from trevision.estimation import transition_error
 from trevision.methods import (
@@ -174,14 +174,26 @@ def test_a_trusted_set_does_not_stop_stage_1_before_it_has_learnt_the_noise(blob
     assert stage.selected["epoch"] == best != least_learnt
 
 
+def test_a_bold_schedule_raises_the_rate_of_forward_alone_and_at_most_twice():
+    strong, quick = (schedule_for(name, "mnist", 54_000, 10) for name in ("strong", "quick"))
+    for noise_name, factor in (("sym-20", 1.0), ("pair-45", 1.0), ("sym-60", 1.25), ("sym-90", 2.0)):
+        transition = noise.parse(noise_name, 10)
+        phase = strong.classifier_through(transition, weighted=False)
+        assert phase.lr == pytest.approx(factor * strong.classifier.lr)
+        assert strong.classifier_through(transition, weighted=True).lr <= 0.05
+        assert quick.classifier_through(transition, weighted=False) == quick.classifier
+
+
 def test_a_gentle_schedule_lowers_the_rate_with_the_square_of_the_diagonal():
     quick = schedule_for("quick", "mnist", 54_000, 10)
     for diagonal, factor in ((0.8, 1.0), (0.5, 1.0), (0.25, 0.25), (0.2, 0.16)):
         initial = np.full((10, 10), (1 - diagonal) / 9)
         np.fill_diagonal(initial, diagonal)
-        assert quick.weighted_classifier(initial).lr == pytest.approx(factor * quick.classifier.lr)
+        assert quick.classifier_through(initial, weighted=True).lr == pytest.approx(
+            factor * quick.classifier.lr
+        )
         paper = schedule_for("paper", "mnist", 54_000, 10)
-        assert paper.weighted_classifier(initial) == paper.classifier
+        assert paper.classifier_through(initial, weighted=True) == paper.classifier
 
 
 def test_the_paper_schedule_is_the_published_protocol():

@@ -35,7 +35,6 @@ from trevision.methods.stages import (
     conclude,
     estimate_transition,
     fit_noisy_posterior,
-    forward_objective,
     train_anew,
     without_zeros,
 )
@@ -81,7 +80,7 @@ def fit(problem: Problem) -> Learned:
         if moved < SETTLED:
             ended = f"T settled in round {number}, which moved it by {moved:.4f}"
             break
-    trained = train_anew(problem, best.transition, forward_objective, "classifier")
+    trained = train_anew(problem, best.transition, "classifier")
     learned = conclude(problem, initial, [posterior, trained])
     first = len(posterior.history)
     told = learned.history[:first] + history + learned.history[first:]
@@ -117,6 +116,6 @@ def _through(transition: np.ndarray):
     """Training through a fixed T, for `cross_fit`."""
 
     def train(part: Problem, name: str) -> StageResult:
-        return train_anew(part, transition, forward_objective, name)
+        return train_anew(part, transition, name)
 
     return train

@@ -46,7 +46,9 @@ class Schedule:
     live_weight: bool = True
     """Whether the revision's gradient flows through Reweight's weight."""
     gentle: bool = False
-    """Whether weighted losses get a lower rate under heavy noise: see `weighted_classifier`."""
+    """Whether weighted losses get a lower rate under heavy noise: see `classifier_through`."""
+    bold: bool = False
+    """Whether Forward gets a higher rate under heavy noise: see `classifier_through`."""
     revision_loss: RevisionLoss = "eq3"
     """What Reweight's revision minimises: Eq. 3, or what the authors' released code does."""
     select_by: Criterion = "error"
@@ -57,18 +59,24 @@ class Schedule:
     folds: int = FOLDS
     """The number of parts into which rows are divided for out-of-sample predictions."""
 
-    def weighted_classifier(self, initial: np.ndarray) -> Phase:
-        """The classifier stage's phase for a loss that weights by T-hat (Reweight) or inverts it (Backward).
+    def classifier_through(self, transition: np.ndarray, *, weighted: bool) -> Phase:
+        """The classifier stage's phase for a loss that goes through T: its rate may depend on the noise.
 
-        A gentle schedule lowers a rate above `GENTLE_RATE` to that, and multiplies it by (2 d)^2, at most 1,
-        with d the mean diagonal of T-hat: weights reach 1/d and inverses more, and with them the gradient's
-        variance. At a rate that suits d = 0.5, Reweight falls under sym-80 into a constant prediction, which
-        no gradient leaves. Forward has no weights, and learns too little at the lower rate.
+        d is the mean diagonal of T. `weighted` losses weight by T (Reweight) or invert it (Backward): weights
+        reach 1/d and inverses more, and with them the gradient's variance. At a rate that suits d = 0.5,
+        Reweight falls under sym-80 into a constant prediction, which no gradient leaves. A gentle schedule
+        lowers their rate to `GENTLE_RATE` if it is above, and multiplies it by (2 d)^2, at most 1.
+
+        Forward has no weights, and the noisier the labels, the flatter it is: at d = 0.2 it trains at a rate
+        that makes it diverge at d = 0.8. A bold schedule multiplies its rate by 1 / (2 d), from 1 to 2.
         """
-        if not self.gentle:
-            return self.classifier
-        factor = min(1.0, float(2 * np.diag(initial).mean()) ** 2)
-        return replace(self.classifier, lr=min(self.classifier.lr, GENTLE_RATE) * factor)
+        twice = float(2 * np.diag(transition).mean())
+        rate = self.classifier.lr
+        if weighted and self.gentle:
+            rate = min(rate, GENTLE_RATE) * min(1.0, twice**2)
+        elif not weighted and self.bold:
+            rate *= min(2.0, max(1.0, 1 / twice))
+        return replace(self.classifier, lr=rate)
 
     @property
     def epochs(self) -> int:
@@ -170,8 +178,9 @@ def strong(source: str, rows: int, num_classes: int) -> Schedule:
     return replace(
         base,
         noisy_posterior=Phase(6, lr=5e-2, weight_decay=5e-4, average=0.5, **how),
-        classifier=Phase(15, lr=0.2, weight_decay=2e-4, average=1.0, **how),
+        classifier=Phase(15, lr=0.1, weight_decay=2e-4, average=1.0, **how),
         revision=replace(base.revision, weight_decay=2e-4, average=1.0, augmentation=distorted),
+        bold=True,
         select_by="loss",
     )
 

@@ -183,16 +183,16 @@ def train_classifier(
     `weighted` says whether the loss multiplies by what is large where T-hat is far from the identity.
     """
     model = _restored(problem, posterior, initial, "frozen")
-    schedule = problem.schedule
-    phase = schedule.weighted_classifier(initial) if weighted else schedule.classifier
+    phase = problem.schedule.classifier_through(initial, weighted=weighted)
     return _run(problem, "classifier", model, _corrected_step(objective), phase)
 
 
-def train_anew(problem: Problem, transition: np.ndarray, objective: Objective, name: str) -> StageResult:
-    """The same from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
+def train_anew(problem: Problem, transition: np.ndarray, name: str) -> StageResult:
+    """The Forward loss from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
     fixed = Transition(torch.tensor(transition, dtype=torch.float32))
     model = NoisyLabelModel(copy.deepcopy(problem.standardise), problem.make_network(), fixed)
-    return _run(problem, name, model, _corrected_step(objective), problem.schedule.classifier)
+    phase = problem.schedule.classifier_through(transition, weighted=False)
+    return _run(problem, name, model, _corrected_step(forward_objective), phase)
 
 
 def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:

@@ -85,18 +85,23 @@ def warp(images: Tensor, angles: Tensor, scales: Tensor, shifts: Tensor) -> Tens
     """
     _check_images(images)
     height, width = images.shape[2:]
+    x = torch.arange(width, device=images.device) - (width - 1) / 2
+    y = torch.arange(height, device=images.device) - (height - 1) / 2
     cos, sin = angles.cos(), angles.sin()
-    # torch counts coordinates from -1 to 1 along either side, whatever their lengths.
-    along_x = torch.stack(
-        [cos * scales[:, 0], -sin * scales[:, 1] * (height / width), shifts[:, 0] * (2 / width)], 1
-    )
-    along_y = torch.stack(
-        [sin * scales[:, 0] * (width / height), cos * scales[:, 1], shifts[:, 1] * (2 / height)], 1
-    )
-    places = functional.affine_grid(
-        torch.stack([along_x, along_y], 1), list(images.shape), align_corners=False
-    )
-    return functional.grid_sample(images.float(), places, align_corners=False)
+    # A coordinate of the source is a sum of what the column and what the row contributes. torch counts
+    # coordinates from -1 to 1 along either side, whatever their lengths.
+    from_x = _outer_sum((cos * scales[:, 0], x), (-sin * scales[:, 1], y), shifts[:, 0], 2 / width)
+    from_y = _outer_sum((sin * scales[:, 0], x), (cos * scales[:, 1], y), shifts[:, 1], 2 / height)
+    return functional.grid_sample(images.float(), torch.stack([from_x, from_y], 3), align_corners=False)
+
+
+def _outer_sum(
+    columns: tuple[Tensor, Tensor], rows: tuple[Tensor, Tensor], shifts: Tensor, unit: float
+) -> Tensor:
+    """unit (a_k x_c + b_k y_r + shift_k) of shape (n, rows, columns), from (a, x), (b, y) and shifts."""
+    of_column = torch.outer(unit * columns[0], columns[1])
+    of_row = torch.outer(unit * rows[0], rows[1]) + unit * shifts[:, None]
+    return of_row[:, :, None] + of_column[:, None, :]
 
 
 def random_affine(images: Tensor, generator: torch.Generator) -> Tensor:

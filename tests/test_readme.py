@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -22,8 +23,23 @@ def test_the_python_example_runs_and_learns_despite_the_noise(capsys):
     assert abs(np.diag(names["model"].transition_matrix_).mean() - 0.6) < 0.15
 
 
-def test_every_file_that_readme_links_to_exists():
-    targets = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
-    assert targets
-    missing = [target for target in targets if not (README.parent / target).exists()]
-    assert missing == []
+PAGES = [
+    *README.parent.glob("*.md"),
+    *(README.parent / "docs").rglob("*.md"),
+    *README.parent.glob("examples/*.md"),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(README.parent)))
+def test_every_file_and_heading_that_a_page_links_to_exists(page):
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(#[^)\s]+)?\)", page.read_text(encoding="utf-8")):
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor.lstrip("#") in map(_anchor, headings), anchor
+
+
+def _anchor(heading: str) -> str:
+    """The name by which GitHub links to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

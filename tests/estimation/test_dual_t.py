@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from trevision.estimation import ProbabilityRows, anchor_points, dual_transition, estimate, rows
+from trevision.estimation.anchors import anchors_at
 from trevision.estimation.counted import prediction_counts
-from trevision.estimation.dual_t import anchors_at
 
 ASYMMETRIC = np.array([[0.7, 0.2, 0.1], [0.05, 0.8, 0.15], [0.1, 0.3, 0.6]])
 

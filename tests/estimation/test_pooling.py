@@ -100,7 +100,3 @@ def test_labels_that_are_all_right_leave_hardly_a_doubt() -> None:
     transition = pooled_transition(np.diag([500.0, 300.0, 200.0]))
     assert np.isfinite(transition).all()
     assert transition.diagonal().min() > 0.995
-
-
-def test_one_class_alone_has_the_matrix_of_one_entry() -> None:
-    np.testing.assert_allclose(pooled_transition(np.array([[7.0]])), [[1.0]], atol=0.1)

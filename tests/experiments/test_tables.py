@@ -35,6 +35,13 @@ def write_run(results: Path, run, *, error: str = "", **result) -> None:
         (folder / "result.json").write_text(json.dumps(result))
 
 
+def test_a_row_or_column_that_is_named_twice_is_there_once():
+    plan = make_plan("table1", "mnist", ("forward", "forward"), ("sym-20", "sym-20"), seeds=2)
+    assert [row.name for row in plan.rows] == ["forward"]
+    assert plan.noises == ("sym-20",)
+    assert len(planned_runs(plan)) == 2
+
+
 def choose(runs, label, noise, seed):
     return next(r for r in runs if (r.row.label, r.noise, r.settings.seed) == (label, noise, seed))
 

@@ -25,6 +25,10 @@ SCHEDULE = replace(
 def problem(blobs, **schedule) -> Problem:
     data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=0)
     truth = Truth(blobs.transition, torch.from_numpy(blobs.test_x), torch.from_numpy(blobs.test_y))
+    return problem_of(data, truth, **schedule)
+
+
+def problem_of(data, truth=None, **schedule) -> Problem:
     preset = replace(SCHEDULE, **schedule)
     return Problem(
         evaluation=Evaluation(data, truth, preset.select_by),
@@ -71,6 +75,24 @@ def test_a_round_that_hardly_moves_t_is_kept_and_the_last(blobs, monkeypatch):
     )
     assert "T settled in round 1" in learned.stopped_because
     assert not any(record["stage"].startswith("round-2") for record in learned.history)
+
+
+def test_the_first_round_too_may_not_lose_a_class(blobs, monkeypatch):
+    def without_a_class(problem, found, before):
+        return Round(before, np.array([0.3, 0.3, 0.4, 0.0]), validation_loss=0.1)
+
+    monkeypatch.setattr(recursive, "reestimate", without_a_class)
+    learned = recursive.fit(problem(blobs))
+    assert "round 1 was not kept: class 3 lost more than half of its rows" in learned.stopped_because
+
+
+def test_more_classes_than_the_likelihood_is_for_are_refused_before_any_training():
+    labels = torch.arange(606) % 101
+    data = split(torch.rand(606, 3), labels, num_classes=101, random_state=0)
+    many = replace(problem_of(data), schedule=SCHEDULE)
+    with pytest.raises(ValueError, match="recursive is for up to 100 classes, got 101"):
+        many.check("recursive")
+    many.check("forward")
 
 
 @pytest.mark.parametrize(

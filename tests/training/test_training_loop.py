@@ -103,6 +103,25 @@ def test_averaged_weights_are_the_mean_of_all_and_later_mostly_of_the_latest(dat
         torch.testing.assert_close(mine, torch.full_like(mine, expected))
 
 
+def test_statistics_of_batch_normalisation_are_averaged_with_the_weights_and_its_counter_is_copied():
+    network = nn.Sequential(nn.BatchNorm1d(2))
+    average = WeightAverage(NoisyLabelModel(nn.Identity(), network, None), steps=10)
+    for number, value in enumerate((1.0, 2.0, 6.0), start=1):
+        network[0].running_mean.fill_(value)
+        network[0].num_batches_tracked.fill_(number)
+        average.update()
+    mine = average.model.network[0]
+    assert mine.running_mean.tolist() == pytest.approx([3.0, 3.0])
+    assert int(mine.num_batches_tracked) == 3
+
+
+def test_a_model_that_moves_leaves_the_standardisation_it_was_made_with_where_it_is():
+    standardise = Standardise.from_data(torch.rand(9, 3))
+    model = NoisyLabelModel(standardise, nn.Linear(3, 2), None).to("meta")
+    assert model.standardise.mean.device.type == "meta"
+    assert standardise.mean.device.type == "cpu"
+
+
 def test_what_is_measured_and_selected_is_the_average(data):
     phase = replace(PHASE, epochs=1, average=100.0)
     seen = []
@@ -168,6 +187,12 @@ def test_the_selected_epoch_has_the_least_noisy_validation_score(data, criterion
     stage.model.load_state_dict(result.state)
     measured = evaluation.measure(stage.model, None)
     assert measured[f"noisy_validation_{criterion}"] == min(scores)
+
+
+def test_the_last_epoch_is_taken_where_no_score_is_to_select(data):
+    result = run_stage(make_stage(data), Evaluation(data, criterion="last"), Runtime(launch("cpu")), seed=3)
+    assert len(result.history) > 1
+    assert result.selected == result.history[-1]
 
 
 def test_noisy_validation_error_compares_noisy_labels_with_the_noisy_posterior(data):

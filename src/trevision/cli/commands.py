@@ -42,7 +42,7 @@ def demo(out: Path = Path("demo-output")) -> None:
     For example:
 
     $ trevision demo
-    $ trevision demo --out /tmp/demo
+    $ trevision demo --out demo
 
     Args:
         out: The folder for the picture and the six runs; what it holds of an earlier demo is replaced.
@@ -55,7 +55,7 @@ def demo(out: Path = Path("demo-output")) -> None:
             str(seed),
             accuracy(one["test_accuracy"]),
             number(one["initial_transition_error"]),
-            number(one["transition_error"]),
+            number(one["transition_error"]) if one["uses_transition"] else "-",
         )
         for (method, seed), one in result.results.items()
     ]
@@ -66,7 +66,7 @@ def demo(out: Path = Path("demo-output")) -> None:
             f"{accuracy(result.mean(method, 'test_accuracy'))} ± "
             f"{100 * result.spread(method, 'test_accuracy'):.2f}",
             number(result.mean(method, "initial_transition_error")),
-            number(result.mean(method, "transition_error")),
+            number(result.mean(method, "transition_error")) if result.uses_transition(method) else "-",
         )
         for method in DEMO_METHODS
     ]
@@ -126,7 +126,8 @@ def fit(
         rows.append(("test accuracy", accuracy(result["test_accuracy"])))
     if result["transition_error"] is not None:
         rows.append(("T error, initial", number(result["initial_transition_error"])))
-        rows.append(("T error, learnt", number(result["transition_error"])))
+        if result["uses_transition"]:
+            rows.append(("T error, learnt", number(result["transition_error"])))
     rows.append(
         (
             "accuracy on noisy validation labels",

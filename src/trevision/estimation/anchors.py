@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray, IntArray
 
 
@@ -34,6 +35,35 @@ def rank_at(percentile: float | None, rows: int) -> int:
     if percentile is not None and not 0 <= percentile <= 100:
         raise ValueError(f"percentile must lie in [0, 100], got {percentile}")
     return rows - 1 if percentile is None else int(percentile * (rows - 1) / 100)
+
+
+def anchors_at(
+    rows: ProbabilityRows, percentile: float | None = None, weights: FloatArray | None = None
+) -> IntArray:
+    """For each class the row at `percentile` of its noisy posterior: `anchor_points`, in one pass.
+
+    Only the rows above that percentile are held.
+    """
+    size = rows.num_classes
+    counted = np.ones(len(rows)) if weights is None else weights
+    total = int(counted.sum())
+    # The rank from above, among rows that are repeated as often as they count; each counts at least once.
+    above = total - 1 - rank_at(percentile, total)
+    most = above + 1
+    values: FloatArray = np.empty((0, size))
+    numbers: IntArray = np.empty((0, size), dtype=np.int64)
+    for probs, _, where in rows.chunks():
+        kept = np.flatnonzero(counted[where] > 0)
+        values = np.concatenate([values, probs[kept]])
+        numbers = np.concatenate([numbers, np.tile(where.start + kept[:, None], size)])
+        if len(values) > most:
+            highest = np.argpartition(-values, most - 1, axis=0)[:most]
+            values = np.take_along_axis(values, highest, axis=0)
+            numbers = np.take_along_axis(numbers, highest, axis=0)
+    numbers = np.take_along_axis(numbers, np.argsort(-values, axis=0, kind="stable"), axis=0)
+    reached = counted[numbers].cumsum(axis=0) > above
+    points: IntArray = numbers[reached.argmax(axis=0), np.arange(size)]
+    return points
 
 
 def anchor_transition(noisy_probs: ArrayLike, percentile: float | None = None) -> FloatArray:

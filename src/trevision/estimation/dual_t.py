@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from trevision.estimation.anchors import rank_at
+from trevision.estimation.anchors import anchors_at
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.counted import prediction_counts
 from trevision.estimation.rows import ProbabilityRows
-from trevision.noise import FloatArray, IntArray
+from trevision.noise import FloatArray
 
 
 def dual_transition(
@@ -36,32 +36,3 @@ def dual_transition(
     first = rows.at(anchors_at(rows, percentile, weights)).astype(np.float64)
     second = rows_to_one(prediction_counts(rows, weights))
     return rows_to_one(first @ second)
-
-
-def anchors_at(
-    rows: ProbabilityRows, percentile: float | None = None, weights: FloatArray | None = None
-) -> IntArray:
-    """For each class the row at `percentile` of its noisy posterior: `anchor_points`, in one pass.
-
-    Only the rows above that percentile are held.
-    """
-    size = rows.num_classes
-    counted = np.ones(len(rows)) if weights is None else weights
-    total = int(counted.sum())
-    # The rank from above, among rows that are repeated as often as they count; each counts at least once.
-    above = total - 1 - rank_at(percentile, total)
-    most = above + 1
-    values: FloatArray = np.empty((0, size))
-    numbers: IntArray = np.empty((0, size), dtype=np.int64)
-    for probs, _, where in rows.chunks():
-        kept = np.flatnonzero(counted[where] > 0)
-        values = np.concatenate([values, probs[kept]])
-        numbers = np.concatenate([numbers, np.tile(where.start + kept[:, None], size)])
-        if len(values) > most:
-            highest = np.argpartition(-values, most - 1, axis=0)[:most]
-            values = np.take_along_axis(values, highest, axis=0)
-            numbers = np.take_along_axis(numbers, highest, axis=0)
-    numbers = np.take_along_axis(numbers, np.argsort(-values, axis=0, kind="stable"), axis=0)
-    reached = counted[numbers].cumsum(axis=0) > above
-    points: IntArray = numbers[reached.argmax(axis=0), np.arange(size)]
-    return points

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trevision.estimation import hoc, latent
-from trevision.estimation.anchors import usual_percentile
+from trevision.estimation.anchors import anchors_at, usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
 from trevision.estimation.counted import prediction_counts
@@ -70,23 +70,13 @@ class Method:
 
 
 def solve_by_anchors(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
-    """Row i of T is the noisy posterior at the row that is surest of class i (Xia et al. 2019, Eq. 1).
+    """Row i of T is the noisy posterior at a row that is sure of class i (Xia et al. 2019, Eq. 1).
 
-    The same as `anchor_transition`, in one pass. Rows of weight 0 are left out.
+    The same as `anchor_transition` at the usual percentile, in one pass.
     """
-    size = rows.num_classes
-    surest, transition = np.full(size, -1.0), np.eye(size)
-    for probs, _, where in rows.chunks():
-        kept = probs if weights is None else probs[weights[where] > 0]
-        if not len(kept):
-            continue
-        best = kept.argmax(axis=0)
-        values = kept[best, np.arange(size)]
-        better = values > surest
-        surest[better] = values[better]
-        transition[better] = kept[best[better]]
+    points = anchors_at(rows, usual_percentile(rows.num_classes), weights)
+    transition = rows_to_one(rows.at(points).astype(np.float64))
     counts = rows.label_counts(weights)
-    transition = rows_to_one(transition)
     return Solution(transition, likeliest_prior(transition, counts / counts.sum()))
 
 

@@ -29,16 +29,15 @@ LOG_PRIOR: FloatArray = np.log(WEIGHTS) - 1.5 * np.log1p(WEIGHTS)
 
 
 def pooled_transition(counts: FloatArray) -> FloatArray:
-    """T from `counts` (C, C) of rows, maybe fractional, with clean label i and given label j."""
+    """T from `counts` (C, C) of rows, maybe fractional, with clean label i and given label j; C >= 2."""
     size = len(counts)
     rows, kept = counts.sum(axis=1), counts.diagonal()
     right = _shrunk(np.stack([kept, rows - kept], axis=1), _mean(kept.sum(), rows.sum()))[:, 0]
+    elsewhere = ~np.eye(size, dtype=bool)
+    wrong = counts[elsewhere].reshape(size, size - 1)
+    shares = _shrunk(wrong, np.full(size - 1, 1 / (size - 1)))
     transition = np.diag(right)
-    if size > 1:
-        elsewhere = ~np.eye(size, dtype=bool)
-        wrong = counts[elsewhere].reshape(size, size - 1)
-        shares = _shrunk(wrong, np.full(size - 1, 1 / (size - 1)))
-        transition[elsewhere] = ((1 - right)[:, None] * shares).ravel()
+    transition[elsewhere] = ((1 - right)[:, None] * shares).ravel()
     return transition
 
 

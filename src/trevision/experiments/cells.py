@@ -163,7 +163,8 @@ def _collapsed(plan: Plan, how: Outcome) -> bool:
     if how.state != "finished" or how.reason or "transition_floor" not in plan.spec.measures:
         return False
     accuracy = result.get("test_accuracy")
-    lost = result.get("transition_floor") is not None and result.get("transition_error") is None
+    known = result.get("transition_floor") is not None and result.get("uses_transition", True)
+    lost = known and result.get("transition_error") is None
     return lost or (accuracy is not None and accuracy < COLLAPSED_BELOW)
 
 

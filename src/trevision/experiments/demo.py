@@ -32,6 +32,9 @@ class Demo:
     def mean(self, method: str, field: str) -> float:
         return float(np.mean([self.results[method, seed][field] for seed in SEEDS]))
 
+    def uses_transition(self, method: str) -> bool:
+        return bool(self.results[method, SEEDS[0]]["uses_transition"])
+
     def spread(self, method: str, field: str) -> float:
         return float(np.std([self.results[method, seed][field] for seed in SEEDS], ddof=1))
 

@@ -12,6 +12,7 @@ from typing import Any
 from trevision.experiments.run import Hardware, canonical, run_config
 from trevision.experiments.sharing import STAGES_FOLDER, is_finished, shared_stages
 from trevision.experiments.tables import Planned
+from trevision.methods.problem import OWN_ESTIMATOR
 from trevision.methods.schedules import ANCHOR, usual_estimator
 
 Like = tuple[Any, ...]
@@ -84,7 +85,8 @@ class Record:
 def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
     """What makes runs take about as long, strictly and loosely: the noise and the seed hardly matter."""
     base = tuple(config.get(key) for key in ("source", "schedule", "method", "network", "train_size"))
-    estimator = config.get("options", {}).get("estimator") or usual_estimator(config["source"])
+    estimator = config.get("options", {}).get("estimator") or OWN_ESTIMATOR.get(config["method"])
+    estimator = estimator or usual_estimator(config["source"])
     base += (estimator == ANCHOR,)  # all others train the same folds
     return (*base, config.get("remove_anchors"), "strict"), (*base, "loose")
 

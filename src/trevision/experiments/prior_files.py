@@ -54,7 +54,11 @@ def _read_matrix(name: str, word: str, num_classes: int) -> np.ndarray:
         if path.suffix == ".npy":
             matrix = np.load(path, allow_pickle=False).astype(np.float64)
         else:
-            matrix = pd.read_csv(path, header=None, skip_blank_lines=False).to_numpy(dtype=np.float64)
+            # Names say how many columns there are where the first line is blank.
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            columns = range(max((line.count(",") + 1 for line in lines), default=0))
+            table = pd.read_csv(path, header=None, names=columns, skip_blank_lines=False)
+            matrix = table.to_numpy(dtype=np.float64)
     except ValueError as error:
         raise DataError(f"{path}: must hold numbers, separated by commas, but {error}") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:

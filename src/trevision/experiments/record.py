@@ -22,6 +22,7 @@ from torch import Tensor
 from trevision.data import NoisyData, Truth
 from trevision.estimation import clean_given_label, counted_transition, invert, transition_error
 from trevision.methods import Learned, Problem
+from trevision.methods.problem import SERVES
 from trevision.training import class_probs
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def summarise(
     """The contents of result.json."""
     selected = learned.selected
     return {
-        **described(settings, learned.history, data_notes),
+        **described(settings, learned.history, data_notes, sum(problem.estimation_seconds)),
         "test_accuracy": selected.get("test_accuracy"),
-        **_against_truth(learned, problem, truth),
+        **_against_truth(learned, settings, problem, truth),
         "uses_transition": learned.model.transition is not None,
         "noise_rate": learned.noise_rate,
         "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
@@ -49,7 +50,10 @@ def summarise(
 
 
 def described(
-    settings: Settings, history: Sequence[dict[str, Any]], data_notes: Sequence[str]
+    settings: Settings,
+    history: Sequence[dict[str, Any]],
+    data_notes: Sequence[str],
+    estimation_seconds: float = 0.0,
 ) -> dict[str, Any]:
     """What every result tells: what was run, for how long, and with what."""
     return {
@@ -58,14 +62,16 @@ def described(
         "noise": settings.noise,
         "schedule": settings.schedule,
         "epochs": sum("train_loss" in record for record in history),
-        "seconds": round(sum(record["seconds"] for record in history), 1),
+        "seconds": round(sum(record["seconds"] for record in history) + estimation_seconds, 1),
         "data_notes": list(data_notes),
         "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
         | {"python": platform.python_version()},
     }
 
 
-def _against_truth(learned: Learned, problem: Problem, truth: Truth) -> dict[str, float | None]:
+def _against_truth(
+    learned: Learned, settings: Settings, problem: Problem, truth: Truth
+) -> dict[str, float | None]:
     """How near T and the suspicion of wrong labels come to the truth; None where that is not known.
 
     The suspicion is that of the selected model about its own training rows, P(clean = given | x, given) or,
@@ -80,7 +86,8 @@ def _against_truth(learned: Learned, problem: Problem, truth: Truth) -> dict[str
         used = None if model.transition is None else learned.transition
         learned_auc = wrong_label_auc(posterior, used, data.train_y, truth.true_train_y)
         initial = learned.initial_transition
-        if found is not None and np.isfinite(initial).all():
+        estimated = settings.method in SERVES["estimator"]  # else T started somewhere, which says nothing
+        if found is not None and estimated and np.isfinite(initial).all():
             posterior = invert(found.train_probs, initial)
             initial_auc = wrong_label_auc(posterior, initial, data.train_y, truth.true_train_y)
     return {

@@ -32,7 +32,7 @@ FAMILIES = {
 """Methods whose second stage is the same."""
 
 WITHOUT_STAGE_1 = ("volminnet", "tv")
-"""Methods that learn T from the start, and share nothing."""
+"""Methods that learn T from the start; they share folds at most, where they are cross-fitted at all."""
 
 LATER_OPTIONS = (
     *("revision", "weight", "lr_revision", "lr_transition", "revision_loss"),
@@ -57,8 +57,6 @@ def run_name(source: str, settings: Settings) -> str:
 
 def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[str, str]:
     """The shared stages of a run, in their order, each with the name of its folder."""
-    if settings.method in WITHOUT_STAGE_1:
-        return {}
     base = canonical(run_config(source, settings))
     del base["method"]
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
@@ -67,7 +65,7 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     first = base | {"options": {k: v for k, v in options.items() if k not in AFTER_STAGE_1}}
     folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
     # A comparison of estimators trains the folds of stage 1, and not stage 1 as a whole.
-    whole = [] if settings.method == ESTIMATORS else ["noisy-posterior"]
+    whole = [] if settings.method in (ESTIMATORS, *WITHOUT_STAGE_1) else ["noisy-posterior"]
     stages = {name: digest(first | {"stage": name}) for name in (*folds, *whole)}
     family = FAMILIES.get(settings.method)
     if family is not None:

@@ -262,8 +262,12 @@ def make_plan(
     return Plan(
         spec=spec,
         dataset=dataset,
-        rows=tuple(read_row(one, anchors, spec) for anchors in kept for one in methods or spec.row_names),
-        noises=tuple(noises) or spec.noises,
+        rows=tuple(
+            read_row(one, anchors, spec)
+            for anchors in kept
+            for one in dict.fromkeys(methods or spec.row_names)
+        ),
+        noises=tuple(dict.fromkeys(noises)) or spec.noises,
         schedule=schedule or spec.schedule,
         seeds=seeds,
         seeds_without_anchors=seeds_without_anchors,

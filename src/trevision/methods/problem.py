@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trevision import estimation
 from trevision.data.noisy import NoisyData
 from trevision.methods.schedules import ESTIMATORS, REVISION_LOSSES, RevisionLoss, Schedule
 from trevision.prior import Prior, parse
@@ -26,8 +27,16 @@ SERVES = {
     "noise_rate": ("mentornet", "co-teaching"),
     "mentor": ("mentornet",),
     "prior": ("forward", "backward", "reweight", "forward-r", "reweight-r"),
+    "revision_loss": ("reweight-r",),
+    "estimator": (
+        *("standard", "decoupling", "mentornet", "co-teaching", "gce", "sce"),
+        *("forward", "backward", "reweight", "forward-r", "reweight-r", "recursive"),
+    ),
 }
 """The methods that have a use for a choice; for any other, making it is a mistake."""
+
+MOST_CLASSES = {"recursive": estimation.METHODS["latent"].most_classes}
+"""The most classes that a method is for, where there is a limit."""
 
 OWN_ESTIMATOR = {"recursive": "latent"}
 """The estimator of T that a method starts from, whatever the schedule's: a poor T it may never leave."""
@@ -78,10 +87,10 @@ class Options:
             raise ValueError(
                 f"revision_loss must be one of {', '.join(REVISION_LOSSES)}, got {self.revision_loss!r}"
             )
-        if self.revision_loss == "released" and method not in (None, "reweight-r"):
-            raise ValueError(
-                f"revision_loss released is a loss of reweight-r, got method {method}; leave it out"
-            )
+        for name in ("lr_revision", "lr_transition", "noise_rate"):
+            rate = getattr(self, name)
+            if not isinstance(rate, int | float | None):
+                raise ValueError(f"{name} must be a number, got {rate!r}")
         for name in ("lr_revision", "lr_transition"):
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate < float("inf"):
@@ -94,7 +103,7 @@ class Options:
         if self.mentor not in MENTORS:
             raise ValueError(f"mentor must be one of {', '.join(MENTORS)}, got {self.mentor!r}")
         if self.prior is not None:
-            parse(self.prior)
+            parse(str(self.prior))
 
     def applied_to(self, schedule: Schedule, method: str | None = None) -> Schedule:
         """The schedule with these choices, and with `method`'s own, once they are known to be good."""
@@ -170,13 +179,18 @@ class Problem:
     """What is known of T."""
     doubts: list[str] = field(default_factory=list)
     """What stages found doubtful, in sentences; `conclude` hands it on."""
+    estimation_seconds: list[float] = field(default_factory=list)
+    """How long each estimation of T took; stages tell the time of their epochs themselves."""
 
     @property
     def data(self) -> NoisyData:
         return self.evaluation.data
 
     def check(self, method: str) -> None:
-        """Raise a ValueError for a prior that does not fit the data, or that `method` has no use for."""
+        """Raise a ValueError for too many classes, or for a prior that does not fit the data or `method`."""
+        most = MOST_CLASSES.get(method)
+        if most is not None and self.data.num_classes > most:
+            raise ValueError(f"method {method} is for up to {most} classes, got {self.data.num_classes}")
         if self.prior is None:
             return
         self.prior.check(self.data.num_classes)

@@ -17,6 +17,7 @@ training on all rows does. docs/methods/recursive.md derives it.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from trevision.estimation import (
     LatentFit,
     ProbabilityRows,
     fit_latent,
+    likeliest_prior,
     pooled_transition,
     transition_error,
 )
@@ -64,13 +66,17 @@ def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     # A plain noisy posterior is what every T must be better than: it needs none.
-    best = Round(initial, np.zeros(len(initial)), posterior.selected["noisy_validation_loss"])
+    labels = np.bincount(problem.data.train_y.cpu().numpy(), minlength=len(initial))
+    prior = likeliest_prior(initial, labels / labels.sum())
+    best = Round(initial, prior, posterior.selected["noisy_validation_loss"])
     history: list[dict[str, Any]] = []
     ended = f"all {ROUNDS} rounds done"
     for number in range(1, ROUNDS + 1):
         found = cross_fit(problem, _through(best.transition), HALVES, f"round-{number}")
         history += found.history
+        began = time.perf_counter()
         candidate = reestimate(problem, found, best.transition)
+        problem.estimation_seconds.append(time.perf_counter() - began)
         reason = why_not(candidate, best)
         if reason:
             ended = f"round {number} was not kept: {reason}"

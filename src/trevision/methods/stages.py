@@ -7,7 +7,7 @@ A stage starts from the selected state of the one before it and returns its own.
 
 from __future__ import annotations
 
-import copy
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -66,7 +66,9 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
 
     Warns where the labels, judged without that knowledge, contradict it.
     """
+    began = time.perf_counter()
     estimate, prior = _estimated(problem, posterior), problem.prior
+    problem.estimation_seconds.append(time.perf_counter() - began)
     if prior is None or not prior.constrains:
         return estimate
     informed = estimate
@@ -190,7 +192,7 @@ def train_classifier(
 def train_anew(problem: Problem, transition: np.ndarray, name: str) -> StageResult:
     """The Forward loss from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
     fixed = Transition(torch.tensor(transition, dtype=torch.float32))
-    model = NoisyLabelModel(copy.deepcopy(problem.standardise), problem.make_network(), fixed)
+    model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
     phase = problem.schedule.classifier_through(transition, weighted=False)
     return _run(problem, name, model, _corrected_step(forward_objective), phase)
 
@@ -310,7 +312,7 @@ def _restored(
     if initial is not None:
         start = torch.tensor(initial, dtype=torch.float32)
         transition = Transition(start, parameterisation, problem.prior)
-    return NoisyLabelModel(copy.deepcopy(problem.standardise), network, transition)
+    return NoisyLabelModel(problem.standardise, network, transition)
 
 
 def _run(

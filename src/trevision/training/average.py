@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trevision.training.model import NoisyLabelModel
 
@@ -16,8 +16,9 @@ class WeightAverage:
 
         average <- average + rate (weights - average),    rate = max(1 / t, 1 / steps) at update t
 
-    so that it is the plain mean until there are `steps` updates, and forgets where training began. What is
-    counted or copied rather than learnt (buffers) is taken as it is.
+    so that it is the plain mean until there are `steps` updates, and forgets where training began. The
+    statistics of batch normalisation, which belong to the weights, are averaged alike; other buffers are
+    taken as they are.
     """
 
     def __init__(self, model: NoisyLabelModel, steps: float) -> None:
@@ -25,9 +26,13 @@ class WeightAverage:
         self.steps = max(1.0, steps)
         self.updates = 0
         # Looked up once: a walk through the modules at every step would cost more than the arithmetic.
-        self._averages: list[Tensor] = list(self.model.parameters())
-        self._weights: list[Tensor] = list(model.parameters())
-        self._buffers = list(zip(self.model.buffers(), model.buffers(), strict=True))
+        self._averages, self._weights = _averaged(self.model), _averaged(model)
+        counted = {id(one) for one in (*self._averages, *self._weights)}
+        self._buffers = [
+            (mine, its)
+            for mine, its in zip(self.model.buffers(), model.buffers(), strict=True)
+            if id(mine) not in counted
+        ]
 
     @torch.no_grad()
     def update(self) -> None:
@@ -45,3 +50,15 @@ class WeightAverage:
     def load(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.updates = state["updates"]
+
+
+def _averaged(model: nn.Module) -> list[Tensor]:
+    """What of a model is averaged: its parameters, and means and variances of batch normalisation."""
+    statistics = [
+        statistic
+        for module in model.modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm)
+        for statistic in (module.running_mean, module.running_var)
+        if statistic is not None
+    ]
+    return [*model.parameters(), *statistics]

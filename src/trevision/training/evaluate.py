@@ -37,7 +37,8 @@ class Evaluation:
     `truth` is only ever recorded. An epoch is selected by the `criterion`, error or loss, of the noisy
     posterior on the noisy validation labels or, where the user has clean labels to give, by the error on
     those. The error is what Algorithm 1 of the paper says; the loss varies less from epoch to epoch, which
-    counts where noise leaves few validation labels right.
+    counts where noise leaves few validation labels right, but leads astray where T is wrong. The criterion
+    "last" takes the last epoch, whatever its score.
     """
 
     data: NoisyData
@@ -51,10 +52,11 @@ class Evaluation:
     with instead."""
 
     @property
-    def select_by(self) -> str:
+    def select_by(self) -> str | None:
+        """The metric of which the least selects an epoch; None where the last one is taken."""
         if self.trusting and self.data.trusted_x is not None:
             return "trusted_error"
-        return f"noisy_validation_{self.criterion}"
+        return None if self.criterion == "last" else f"noisy_validation_{self.criterion}"
 
     def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
         """The metrics of one epoch: the noisy posterior T'g against noisy labels, g against clean ones."""

@@ -172,7 +172,7 @@ def train_batch(
 class _Tracker:
     """The history of a stage and the best state so far."""
 
-    def __init__(self, select_by: str) -> None:
+    def __init__(self, select_by: str | None) -> None:
         self.select_by = select_by
         self.history: list[dict[str, Any]] = []
         self.selected: dict[str, Any] = {}
@@ -204,7 +204,7 @@ class _Tracker:
             self.selected, self.best = record, _cpu_copy(model)
 
     def _better(self, record: dict[str, Any]) -> bool:
-        return bool(record[self.select_by] < self.selected[self.select_by])
+        return self.select_by is None or bool(record[self.select_by] < self.selected[self.select_by])
 
     def outcome(self) -> dict[str, Any]:
         return {"best": self.best, "selected": self.selected, "history": self.history}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from torch import Tensor, nn
 
 from trevision.transition import TransitionModule
@@ -18,7 +20,8 @@ class NoisyLabelModel(nn.Module):
         self, standardise: nn.Module, network: nn.Module, transition: TransitionModule | None
     ) -> None:
         super().__init__()
-        self.standardise = standardise
+        # A copy: it moves with this model to a device, and others are made with the same one.
+        self.standardise = copy.deepcopy(standardise)
         self.network = network
         self.transition = transition
 

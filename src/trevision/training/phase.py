@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
-Criterion = Literal["error", "loss"]
+Criterion = Literal["error", "loss", "last"]
 Optimizer = Literal["sgd", "adam"]
 
 

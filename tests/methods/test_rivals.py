@@ -195,7 +195,7 @@ def test_each_step_of_tv_counts_its_batch_once_and_draws_anew(blobs):
 
 @pytest.mark.parametrize("method", END_TO_END)
 def test_the_estimator_fits_saves_and_loads(blobs, tmp_path, method):
-    model = TRevisionClassifier(method, schedule=SHORT, estimator="anchor", random_state=0)
+    model = TRevisionClassifier(method, schedule=SHORT, random_state=0)
     model.fit(blobs.x, blobs.noisy).save(tmp_path)
     assert model.score(blobs.test_x, blobs.test_y) > 0.9
     loaded = TRevisionClassifier.load(tmp_path)

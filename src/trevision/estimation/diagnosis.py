@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from trevision.estimation.fit_test import FitTest, LabelTally
 from trevision.estimation.from_probabilities import Estimate
-from trevision.estimation.methods import METHODS
+from trevision.estimation.methods import METHODS, anchor_solution
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
@@ -33,8 +33,13 @@ LIMITS: dict[str, tuple[float, float]] = {
 }
 FROM_ABOVE = ("diagonal", "anchors")
 
-# The estimators that an estimate is compared with: they are quick, and wrong for reasons of their own.
-COMPARED = ("latent", "confident-joint", "anchor")
+# The estimators that an estimate is compared with: they are quick, and wrong for reasons of their own. Anchor
+# points are those of the maximum: the surest row errs towards too little noise, others towards too much.
+COMPARED = {
+    "latent": METHODS["latent"].solve,
+    "confident-joint": METHODS["confident-joint"].solve,
+    "anchor": anchor_solution,
+}
 
 # A deviation that chance makes in one of a hundred cases is no finding, however large it looks.
 SIGNIFICANCE = 0.01
@@ -146,11 +151,10 @@ def _rare_classes(estimate: Estimate, names: Sequence[str]) -> Finding:
 def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
     distances = {
         name: float(
-            estimate.prior @ np.abs(method.solve(rows, None).transition - estimate.transition).sum(axis=1) / 2
+            estimate.prior @ np.abs(solve(rows, None).transition - estimate.transition).sum(axis=1) / 2
         )
-        for name, method in ((name, METHODS[name]) for name in COMPARED)
-        if name != estimate.method
-        and (method.most_classes is None or rows.num_classes <= method.most_classes)
+        for name, solve in COMPARED.items()
+        if name != estimate.method and rows.num_classes <= (METHODS[name].most_classes or np.inf)
     }
     value = min(distances.values())
     verdict = _verdict("agreement", value)

@@ -74,7 +74,14 @@ def solve_by_anchors(rows: ProbabilityRows, weights: FloatArray | None = None) -
 
     The same as `anchor_transition` at the usual percentile, in one pass.
     """
-    points = anchors_at(rows, usual_percentile(rows.num_classes), weights)
+    return anchor_solution(rows, weights, usual_percentile(rows.num_classes))
+
+
+def anchor_solution(
+    rows: ProbabilityRows, weights: FloatArray | None = None, percentile: float | None = None
+) -> Solution:
+    """The same with anchor points at `percentile`, or at the maximum."""
+    points = anchors_at(rows, percentile, weights)
     transition = rows_to_one(rows.at(points).astype(np.float64))
     counts = rows.label_counts(weights)
     return Solution(transition, likeliest_prior(transition, counts / counts.sum()))

@@ -126,7 +126,7 @@ def fit(
         rows.append(("test accuracy", accuracy(result["test_accuracy"])))
     if result["transition_error"] is not None:
         rows.append(("T error, initial", number(result["initial_transition_error"])))
-        if result["uses_transition"]:
+        if result.get("uses_transition", True):  # older results do not say
             rows.append(("T error, learnt", number(result["transition_error"])))
     rows.append(
         (

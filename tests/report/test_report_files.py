@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -154,6 +154,9 @@ def test_equal_matrices_are_drawn_once_and_colours_stay_within_their_range(table
     assert (cells[1].style, cells[1].percent) == ("wrong-0", "-20")
 
 
+@example([5e-324])
+@example([1e-13, -1e-13])
+@example([0.25])
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
 def test_ticks_span_all_values_evenly(values):
     ticks = nice_ticks(values)

@@ -134,7 +134,9 @@ def nice_ticks(values: list[float]) -> list[float]:
     """Three to six round numbers, evenly apart, that span all `values`."""
     low, high = min(values), max(values)
     if high - low < 1e-9 * max(1.0, abs(high)):
-        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+        # Around one value, half of it each way; around what is all but zero, half a unit.
+        margin = 0.5 * (abs(high) if abs(high) > 1e-6 else 1.0)
+        low, high = low - margin, high + margin
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * round_one for round_one in (1, 2, 2.5, 5, 10) if power * round_one >= rough)

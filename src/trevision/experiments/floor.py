@@ -52,9 +52,9 @@ ABOUT_WRONG_LABELS = (
     "given label."
 )
 ABOUT_SECONDS = (
-    "Seconds are of training and evaluation in one process of one thread; stages that several runs share are "
-    "counted in each. A run is called collapsed if its classifier is right on less than half of the test "
-    "rows, or if its T is not made of numbers; its numbers count in the means."
+    "Seconds are of training, evaluation and the estimation of T in one process of one thread; stages that "
+    "several runs share are counted in each. A run is called collapsed if its classifier is right on less "
+    "than half of the test rows, or if its T is not made of numbers; its numbers count in the means."
 )
 
 

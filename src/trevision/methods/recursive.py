@@ -65,9 +65,9 @@ class Round:
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    # A plain noisy posterior is what every T must be better than: it needs none.
     labels = np.bincount(problem.data.train_y.cpu().numpy(), minlength=len(initial))
     prior = likeliest_prior(initial, labels / labels.sum())
+    # A plain noisy posterior is what every T must be better than: it needs none.
     best = Round(initial, prior, posterior.selected["noisy_validation_loss"])
     history: list[dict[str, Any]] = []
     ended = f"all {ROUNDS} rounds done"

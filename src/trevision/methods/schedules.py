@@ -75,7 +75,7 @@ class Schedule:
         if weighted and self.gentle:
             rate = min(rate, GENTLE_RATE) * min(1.0, twice**2)
         elif not weighted and self.bold:
-            rate *= min(2.0, max(1.0, 1 / twice))
+            rate /= min(1.0, max(0.5, twice))
         return replace(self.classifier, lr=rate)
 
     @property

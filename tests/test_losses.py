@@ -20,8 +20,10 @@ from trevision.losses import (
     backward_nll,
     cross_entropy,
     forward_nll,
+    generalised_cross_entropy,
     log_noisy_prob,
     reweight_nll,
+    symmetric_cross_entropy,
 )
 from trevision.noise import corrupt, pair_flip
 
@@ -335,6 +337,25 @@ def test_unknown_reduction_is_refused(loss: Loss) -> None:
     logits, labels = a_batch()
     with pytest.raises(ValueError, match="reduction must be mean, sum or none, got 'median'"):
         loss(logits, labels, ASYMMETRIC, reduction="median")
+
+
+WITHOUT_T = [cross_entropy, generalised_cross_entropy, symmetric_cross_entropy]
+
+
+@pytest.mark.parametrize("loss", [*CORRECTED, *WITHOUT_T])
+def test_every_loss_takes_the_same_labels_and_refuses_the_same(loss: Loss) -> None:
+    logits, labels = a_batch()
+    more = () if loss in WITHOUT_T else (ASYMMETRIC,)
+    expected = loss(logits, labels, *more)
+    for kind in (torch.uint8, torch.int16, torch.int32):
+        assert loss(logits, labels.to(kind), *more) == expected
+    # torch's own cross-entropy passes over -100, and takes a distribution over classes for a label.
+    ignored = labels.clone()
+    ignored[3] = -100
+    with pytest.raises((ValueError, IndexError, RuntimeError)):
+        loss(logits, ignored, *more)
+    with pytest.raises(ValueError, match=r"noisy_labels \(n,\)"):
+        loss(logits, torch.softmax(logits, dim=1), *more)
 
 
 # ---- reductions and modules

@@ -139,3 +139,40 @@ def test_slightly_negative_entry_of_a_slack_transition_does_not_blow_up_the_weig
         (gradient,) = torch.autograd.grad(value, logits)
         assert value.abs().item() < bound
         assert gradient.abs().max().item() < bound
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("loss", [forward_nll, reweight_live, reweight_detached, backward_nll])
+def test_half_precision_gives_what_single_gives_also_where_t_has_zeros(loss: Loss, precision) -> None:
+    labels = torch.tensor([2, 0, 1])
+    halves = torch.tensor([[12.0, 0, 0, 0], [-20.0, 5, 0, 1], [0.5, 30, -8, 2]], dtype=precision)
+    rounded = halves.float()
+    matrix = WITH_ZEROS.float()
+    found, expected = halves.requires_grad_(), rounded.requires_grad_()
+    loss(found, labels, matrix).backward()
+    loss(expected, labels, matrix).backward()
+    assert loss(found, labels, matrix).item() == pytest.approx(
+        loss(expected, labels, matrix).item(), rel=1e-5
+    )
+    assert found.grad is not None
+    assert expected.grad is not None
+    assert torch.allclose(found.grad.float(), expected.grad, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", [reweight_live, reweight_detached])
+def test_a_class_that_is_masked_out_has_no_weight_and_no_gradient_that_is_nan(loss: Loss) -> None:
+    logits = torch.tensor([[0.3, -torch.inf, 1.0, -2.0]], requires_grad=True)
+    value = loss(logits, torch.tensor([1]), ASYMMETRIC.float())
+    value.backward()
+    assert value.item() == 0
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
+def test_a_weight_above_the_cap_counts_as_the_cap() -> None:
+    # g_y / (T'g)_y = 1 / T[y, y] where g is sure of y: with a diagonal of 1e-6 that is a million.
+    matrix = torch.tensor([[1e-6, 1 - 1e-6], [0.5, 0.5]], dtype=torch.float64)
+    logits = torch.tensor([[50.0, 0.0]], dtype=torch.float64)
+    found = reweight_nll(logits, torch.tensor([0]), matrix)
+    log_g = -math.log1p(math.exp(-50))
+    assert found.item() == pytest.approx(1e4 * -log_g, rel=1e-6)

@@ -370,3 +370,13 @@ def test_cleanlab_estimates_the_matrix_that_corrupted_the_labels() -> None:
     _, noise_matrix, _ = count.estimate_latent(joint, noisy)
     # Standard errors are at most sqrt(.25 / 12,000) = 0.0046; T and its transpose differ by 0.23.
     np.testing.assert_allclose(noise.from_cleanlab(noise_matrix), DENSE, atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["sym-20", "SYM-20", "sym-20%", " sym-20.0% ", "sym-020"])
+def test_a_noise_has_one_name_however_it_is_written(name: str) -> None:
+    assert noise.canonical_name(name) == "sym-20"
+    assert np.array_equal(noise.parse(noise.canonical_name(name), 4), noise.parse(name, 4))
+
+
+def test_the_name_of_a_noise_keeps_its_fraction() -> None:
+    assert noise.canonical_name("pair-12.5") == "pair-12.5"

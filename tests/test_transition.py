@@ -182,6 +182,25 @@ def test_entry_of_zero_can_be_learnt_back(parameterisation: str) -> None:
     assert free.grad[0, 2].abs() > 0
 
 
+def test_a_projected_entry_below_zero_can_be_learnt_back() -> None:
+    module = Transition(torch.tensor(pair_flip(4, 0.45)), "projected")
+    (free,) = module.parameters()
+    free.data[0, 2] = -1e-3
+    assert module.matrix[0, 2] == 0
+    logits, labels = a_batch()
+    forward_nll(logits, labels, module.matrix).backward()
+    assert free.grad is not None
+    assert free.grad[0, 2].abs() > 0
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
+def test_a_matrix_in_half_precision_is_one_and_one_that_is_none_is_refused(precision: torch.dtype) -> None:
+    matrix = torch.tensor(pair_flip(7, 0.3)).to(precision)
+    assert torch.equal(Transition(matrix).matrix, matrix)
+    with pytest.raises(ValueError, match="rows that sum to 1"):
+        Transition(1.1 * matrix)
+
+
 # ---- gradients
 
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trevision.noise import FLOAT32_TOLERANCE, validate
+from trevision.transition import validate_tensor
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -28,6 +28,9 @@ LARGEST_WEIGHT = 1e4
 # Exponents above this are cut off where T[i, y] = 0: there they only scale a derivative with respect to T.
 LARGEST_EXPONENT = 30.0
 
+# torch would pass over rows with the label -100. Here any label that is no class is an error.
+NO_LABEL = torch.iinfo(torch.int64).min
+
 # An inverse with a larger condition number turns rounding errors of 1e-7 into errors of a tenth.
 CONDITION_LIMIT = 1e6
 
@@ -37,7 +40,8 @@ def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction 
 
     loss = -log g_y
     """
-    return F.cross_entropy(logits, noisy_labels, reduction=reduction)
+    _check_shapes(logits, noisy_labels)
+    return F.cross_entropy(logits, noisy_labels.long(), reduction=reduction, ignore_index=NO_LABEL)
 
 
 def forward_nll(
@@ -142,7 +146,7 @@ def generalised_cross_entropy(
 
     loss = (1 - g_y^q) / q                                    (Zhang and Sabuncu 2018, L_q)
     """
-    log_prob = -F.cross_entropy(logits, noisy_labels, reduction="none")
+    log_prob = -cross_entropy(logits, noisy_labels, reduction="none")
     return _reduce(generalised_of_log_prob(log_prob, q), reduction)
 
 
@@ -168,7 +172,7 @@ def symmetric_cross_entropy(
 
     q is the label as a distribution, with log 0 put at `log_zero`: the second sum is -log_zero (1 - g_y).
     """
-    log_prob = -F.cross_entropy(logits, noisy_labels, reduction="none")
+    log_prob = -cross_entropy(logits, noisy_labels, reduction="none")
     return _reduce(symmetric_of_log_prob(log_prob, alpha, beta, log_zero), reduction)
 
 
@@ -235,7 +239,7 @@ def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Te
 
 def _into_label(transition: Tensor, noisy_labels: Tensor) -> Tensor:
     """Row n: T[:, y_n], how each clean class comes to the label given to row n."""
-    return transition.t().index_select(0, noisy_labels)
+    return transition.t().index_select(0, noisy_labels.long())
 
 
 def _weighted(log_clean: Tensor, in_weight: Tensor, noisy_labels: Tensor, into_label: Tensor) -> Tensor:
@@ -245,7 +249,8 @@ def _weighted(log_clean: Tensor, in_weight: Tensor, noisy_labels: Tensor, into_l
     weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
     # A label that T says cannot occur has no importance weight; such a row says nothing.
     weight = torch.where(total > 0, weight, 0.0)
-    return -weight * _pick(log_clean, noisy_labels)
+    # A class that is masked out has log g = -inf and the weight 0, whose product is to be 0.
+    return -weight * _pick(log_clean, noisy_labels).clamp(min=torch.finfo(log_clean.dtype).min)
 
 
 def _noisy_total(log_clean_probs: Tensor, into_label: Tensor) -> tuple[Tensor, Tensor]:
@@ -320,26 +325,30 @@ class ReweightLoss(nn.Module):
 
 def _backward(logits: Tensor, noisy_labels: Tensor, inverse: Tensor, reduction: Reduction) -> Tensor:
     log_clean = _log_clean(logits, noisy_labels, inverse)
-    return _reduce(-(inverse.index_select(0, noisy_labels) * log_clean).sum(dim=1), reduction)
+    return _reduce(-(inverse.index_select(0, noisy_labels.long()) * log_clean).sum(dim=1), reduction)
 
 
 def _log_clean(logits: Tensor, noisy_labels: Tensor, transition: Tensor) -> Tensor:
-    """log g, after the shapes are known to fit."""
-    if logits.ndim != 2 or noisy_labels.shape != logits.shape[:1]:
-        raise ValueError(
-            f"logits must be (n, C) and noisy_labels (n,), got {tuple(logits.shape)} and "
-            f"{tuple(noisy_labels.shape)}"
-        )
+    """log g, after the shapes are known to fit; of half precision in single, whose exponents suffice."""
+    _check_shapes(logits, noisy_labels)
     if transition.shape != (logits.shape[1], logits.shape[1]):
         raise ValueError(
             f"transition must be (C, C) for logits (n, C), got {tuple(transition.shape)} for "
             f"{tuple(logits.shape)}"
         )
-    return F.log_softmax(logits, dim=1)
+    return F.log_softmax(_single_or_double(logits), dim=1)
+
+
+def _check_shapes(logits: Tensor, noisy_labels: Tensor) -> None:
+    if logits.ndim != 2 or noisy_labels.shape != logits.shape[:1]:
+        raise ValueError(
+            f"logits must be (n, C) and noisy_labels (n,), got {tuple(logits.shape)} and "
+            f"{tuple(noisy_labels.shape)}"
+        )
 
 
 def _checked(transition: Tensor) -> Tensor:
-    validate(transition.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
+    validate_tensor(transition)
     return transition.detach().clone()
 
 
@@ -349,7 +358,7 @@ def _single_or_double(values: Tensor) -> Tensor:
 
 
 def _pick(log_probs: Tensor, labels: Tensor) -> Tensor:
-    return log_probs.gather(1, labels[:, None]).squeeze(1)
+    return log_probs.gather(1, labels.long()[:, None]).squeeze(1)
 
 
 def _reduce(losses: Tensor, reduction: Reduction) -> Tensor:

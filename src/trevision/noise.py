@@ -11,6 +11,7 @@ round (cleanlab's `noise_matrix` has columns that sum to 1) are turned at the do
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +61,22 @@ def parse(name: str, num_classes: int) -> FloatArray:
     array([[0.55, 0.45],
            [0.45, 0.55]])
     """
+    kind, percent = _kind_and_percent(name)
+    build = symmetric if kind == "sym" else pair_flip
+    return build(num_classes, percent / 100)
+
+
+def canonical_name(name: str) -> str:
+    """The one name of a noise that may be written in several ways.
+
+    >>> canonical_name("SYM-20.0%")
+    'sym-20'
+    """
+    kind, percent = _kind_and_percent(name)
+    return f"{kind}-{percent:g}"
+
+
+def _kind_and_percent(name: str) -> tuple[str, float]:
     match = re.fullmatch(r"([a-z]+)-(\d+(?:\.\d+)?)%?", name.strip().lower())
     if match is None or match[1] not in NOISE_KINDS:
         raise ValueError(
@@ -69,8 +86,7 @@ def parse(name: str, num_classes: int) -> FloatArray:
     percent = float(match[2])
     if percent > 100:
         raise ValueError(f"noise must be a percentage in [0, 100], got {name!r}; half is written sym-50")
-    build = symmetric if match[1] == "sym" else pair_flip
-    return build(num_classes, percent / 100)
+    return match[1], percent
 
 
 def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: float = 1e-6) -> FloatArray:
@@ -78,7 +94,7 @@ def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: f
 
     Sums of rows may miss 1 by `tolerance`; a matrix in float32 needs `FLOAT32_TOLERANCE`.
     """
-    matrix = np.array(transition, dtype=np.float64)
+    matrix = np.array(detached(transition), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"transition must be a square matrix, got shape {matrix.shape}")
     if num_classes is not None and len(matrix) != num_classes:
@@ -103,9 +119,14 @@ def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: f
             else ""
         )
         raise ValueError(
-            f"transition must have rows that sum to 1, got {sums[worst]:.4g} in row {worst}{hint}"
+            f"transition must have rows that sum to 1, got {sums[worst]:.6g} in row {worst}{hint}"
         )
     return matrix
+
+
+def detached(values: Any) -> Any:
+    """A tensor as numpy can read it, though it is being learnt or lies elsewhere; anything else as it is."""
+    return values.detach().cpu() if hasattr(values, "detach") else values
 
 
 def corrupt(

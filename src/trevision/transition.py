@@ -39,6 +39,12 @@ SIMPLEX_FLOOR = 1e-6
 DIRICHLET_FLOOR = 1e-6
 
 
+def validate_tensor(transition: Tensor) -> None:
+    """`noise.validate` of a tensor, whose rows may miss 1 by what its precision rounds."""
+    rounding = torch.finfo(transition.dtype).eps if transition.is_floating_point() else 0.0
+    validate(transition.detach().cpu().double().numpy(), tolerance=max(FLOAT32_TOLERANCE, rounding))
+
+
 class TransitionModule(nn.Module):
     """A transition matrix that starts at `initial` and may be learnt.
 
@@ -51,7 +57,7 @@ class TransitionModule(nn.Module):
 
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
-        validate(initial.detach().cpu().numpy(), tolerance=FLOAT32_TOLERANCE)
+        validate_tensor(initial)
         self.register_buffer("initial", initial.detach().clone())
         self.free = None
 
@@ -106,7 +112,8 @@ class Transition(TransitionModule):
             return torch.softmax(logits, dim=1) if self.admissible is None else self.admissible(logits)
         moved = self.initial + self.free
         if self.parameterisation == "projected":
-            positive = moved.clamp(min=0)
+            # The gradient passes the clamp, or an entry once below zero could never return.
+            positive = moved + (moved.clamp(min=0) - moved).detach()
             sums = positive.sum(dim=1, keepdim=True)
             # A row without a positive entry has no projection; it goes back to where it started.
             return torch.where(

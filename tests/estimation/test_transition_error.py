@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from trevision.estimation import transition_error
 from trevision.noise import pair_flip, symmetric
+from trevision.transition import Transition
 
 ASYMMETRIC = np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4], [0.3, 0.3, 0.4]])
 
@@ -49,3 +51,10 @@ def test_truth_must_be_a_transition_matrix() -> None:
 def test_estimate_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"shape of truth, got \(2, 2\) and \(3, 3\)"):
         transition_error(np.eye(2), ASYMMETRIC)
+
+
+def test_a_matrix_that_is_being_learnt_can_be_compared() -> None:
+    truth = pair_flip(3, 0.2)
+    learnt = Transition(torch.tensor(truth), "simplex")
+    assert learnt.matrix.requires_grad
+    assert transition_error(learnt.matrix, truth) == pytest.approx(0, abs=1e-5)

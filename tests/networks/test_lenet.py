@@ -100,3 +100,21 @@ def test_small_batches_pass_forward_and_backward(batch: int) -> None:
 def test_image_below_twelve_pixels_is_refused() -> None:
     with pytest.raises(ValueError, match=r"image_size must be at least 12 .* got 28 x 11; use MLP"):
         LeNet5(image_size=(28, 11))
+
+
+def test_gradients_of_single_samples_come_from_torch_func() -> None:
+    network = LeNet5(num_classes=3, image_size=12)
+    parameters = dict(network.named_parameters())
+    images, labels = torch.randn(4, 1, 12, 12), torch.tensor([0, 2, 1, 1])
+
+    def loss(parameters, image, label):
+        logits = torch.func.functional_call(network, parameters, (image[None],))
+        return torch.nn.functional.cross_entropy(logits, label[None])
+
+    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(parameters, images, labels)
+    for row in range(4):
+        network.zero_grad()
+        loss(parameters, images[row], labels[row]).backward()
+        for name, parameter in parameters.items():
+            assert parameter.grad is not None
+            assert torch.allclose(each[name][row], parameter.grad, atol=1e-5), name

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trevision.estimation.rows import ProbabilityRows
-from trevision.noise import FloatArray, IntArray
+from trevision.noise import FloatArray, IntArray, detached
 
 
 def usual_percentile(num_classes: int) -> float:
@@ -82,7 +82,7 @@ def anchor_transition(noisy_probs: ArrayLike, percentile: float | None = None) -
 
 
 def _check_probs(noisy_probs: ArrayLike) -> NDArray[np.floating]:
-    probs = np.asarray(noisy_probs)
+    probs = np.asarray(detached(noisy_probs))
     if probs.ndim != 2 or probs.shape[0] == 0 or probs.shape[1] < 2:
         raise ValueError(f"noisy_probs must be (n, C) with n >= 1 and C >= 2, got shape {probs.shape}")
     if not np.issubdtype(probs.dtype, np.floating):

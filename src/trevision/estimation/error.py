@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trevision.noise import validate
+from trevision.noise import detached, validate
 
 
 def transition_error(estimate: ArrayLike, truth: ArrayLike) -> float:
@@ -17,7 +17,7 @@ def transition_error(estimate: ArrayLike, truth: ArrayLike) -> float:
     unconstrained T-hat + Delta T leaves the simplex.
     """
     true = validate(truth)
-    given = np.asarray(estimate, dtype=np.float64)
+    given = np.asarray(detached(estimate), dtype=np.float64)
     if given.shape != true.shape:
         raise ValueError(f"estimate must have the shape of truth, got {given.shape} and {true.shape}")
     return float(np.abs(true - given).sum() / np.abs(true).sum())

@@ -23,7 +23,7 @@ class LeNet5(nn.Module):
     -----
     ReLU follows the pooling instead of preceding it: both are monotone, so the outcome and its
     gradient are the same for a quarter of the work. The first convolution and its pooling are
-    computed together, see `convolve_then_pool`.
+    computed together, see `convolve_then_pool`. On a CPU there are no second derivatives.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LeNet5(nn.Module):
         maps = convolve(maps, self.conv2.weight, self.conv2.bias) if learning else self.conv2(maps)
         # Sixteen channels side by side in memory fill a vector register: pooling is several times
         # quicker in this layout.
-        maps = F.relu(F.max_pool2d(maps.contiguous(memory_format=torch.channels_last), 2))
+        maps = F.relu(F.max_pool2d(_channels_last(maps), 2))
         hidden = F.relu(self.fc1(maps.flatten(1)))
         logits: Tensor = self.fc3(F.relu(self.fc2(hidden)))
         return logits
@@ -91,6 +91,8 @@ def convolve(
 ) -> Tensor:
     """`conv2d(maps, weight, bias, stride, padding)`, on a CPU with each pass in its best layout."""
     ours = maps.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not isinstance(padding, str)
+    # torch.func's transforms want rules of their own for a Function, and need no haste.
+    ours = ours and not torch._C._are_functorch_transforms_active()
     if ours and torch.is_grad_enabled():
         return _Convolve.apply(maps, weight, bias, stride, padding)  # type: ignore[no-any-return, no-untyped-call]
     # Other devices and types choose for themselves, and without gradients there is one pass only.

@@ -77,7 +77,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     estimator : str or None
         Where T-hat comes from: `latent` (the default; maximum likelihood on predictions for rows that a
         network was not trained on), `confident-joint`, `dual-t`, `hoc` or `counted` (from the same
-        predictions), or `anchor` (the paper's anchor points, without that extra training).
+        predictions), or `anchor` (the paper's anchor points, without that extra training). A `schedule` of
+        your own says it itself: `Schedule.estimator`, `anchor` if not given.
     prior : Prior or None
         What is known of T: see `trevision.Prior`. Its classes are numbered in the order of `classes_`.
     validation_share : float
@@ -180,11 +181,14 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
+        schedule = options.applied_to(schedule, self.method)
+        if not isinstance(self.prior, Prior | None):
+            raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
         problem = Problem(
             evaluation=Evaluation(data, criterion=schedule.select_by),
             make_network=self._network_maker(tuple(x.shape[1:]), seed),
             standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
-            schedule=options.applied_to(schedule, self.method),
+            schedule=schedule,
             seed=seed,
             runtime=Runtime(
                 launch(self.accelerator, self.devices, self.precision),

@@ -43,7 +43,7 @@ def test_a_smaller_draw_is_the_start_of_a_larger_one(dataset):
 
 @pytest.mark.parametrize("n", [0, -1, 61])
 def test_an_impossible_number_of_rows_is_refused(dataset, n):
-    with pytest.raises(DataError, match=rf"n must lie in \[1, 60\].* got {n};"):
+    with pytest.raises(DataError, match=rf"train_size must lie in \[1, 60\].* got {n};"):
         take_rows(dataset, n, random_state=0)
 
 

@@ -12,13 +12,13 @@ from trevision.data import DataError, NoisyData, Truth, split, split_rows
 @settings(max_examples=200, deadline=None)
 @given(
     labels=st.lists(st.integers(0, 5), min_size=2, max_size=60),
-    valid_share=st.floats(0.01, 0.99),
+    validation_share=st.floats(0.01, 0.99),
     seed=st.integers(0, 1000),
 )
-def test_a_split_is_a_partition_of_the_promised_sizes(labels, valid_share, seed):
-    train, valid = split_rows(np.array(labels), valid_share, random_state=seed)
+def test_a_split_is_a_partition_of_the_promised_sizes(labels, validation_share, seed):
+    train, valid = split_rows(np.array(labels), validation_share, random_state=seed)
     assert sorted([*train, *valid]) == list(range(len(labels)))
-    assert len(valid) == min(max(round(valid_share * len(labels)), 1), len(labels) - 1)
+    assert len(valid) == min(max(round(validation_share * len(labels)), 1), len(labels) - 1)
     assert list(train) == sorted(train)
     assert list(valid) == sorted(valid)
     classes = set(labels)
@@ -30,12 +30,12 @@ def test_a_split_is_a_partition_of_the_promised_sizes(labels, valid_share, seed)
 @settings(max_examples=100, deadline=None)
 @given(
     counts=st.lists(st.integers(4, 40), min_size=2, max_size=6),
-    valid_share=st.floats(0.05, 0.5),
+    validation_share=st.floats(0.05, 0.5),
     seed=st.integers(0, 1000),
 )
-def test_each_class_gives_its_share_rounded_down_or_up(counts, valid_share, seed):
+def test_each_class_gives_its_share_rounded_down_or_up(counts, validation_share, seed):
     labels = np.repeat(np.arange(len(counts)), counts)
-    _, valid = split_rows(labels, valid_share, random_state=seed)
+    _, valid = split_rows(labels, validation_share, random_state=seed)
     for label, count in enumerate(counts):
         share = len(valid) * count / len(labels)
         assert abs((labels[valid] == label).sum() - share) < 1
@@ -103,9 +103,9 @@ def test_what_a_method_sees_has_no_room_for_the_truth():
 @pytest.mark.parametrize(
     ("changes", "error", "complaint"),
     [
-        ({"valid_share": 0.0}, ValueError, "strictly between 0 and 1, got 0.0"),
-        ({"valid_share": 10}, ValueError, "got 10; a percentage such as 10 is written 0.10"),
-        ({"valid_share": float("nan")}, ValueError, "got nan"),
+        ({"validation_share": 0.0}, ValueError, "strictly between 0 and 1, got 0.0"),
+        ({"validation_share": 10}, ValueError, "got 10; a percentage such as 10 is written 0.10"),
+        ({"validation_share": float("nan")}, ValueError, "got nan"),
         ({"x": torch.zeros(3, 1)}, DataError, "got 3 and 4"),
         ({"x": torch.zeros(1, 1), "noisy_labels": torch.tensor([0])}, DataError, "at least 2 rows, .* got 1"),
         ({"noisy_labels": torch.tensor([0, 1, 2, 0])}, DataError, r"lie in \[0, 1\], got 0 to 2"),

@@ -110,10 +110,11 @@ def test_a_frozen_revision_leaves_t_where_it_was(blobs):
 
 @pytest.mark.parametrize("weight", ["live", "detached"])
 def test_the_revision_learns_t_with_either_weight_and_they_differ(blobs, weight):
-    learned = learn(blobs, "reweight-r", weight=weight, revision="slack", lr_transition=1e-4)
+    how = {"revision": "slack", "lr_transition": 1e-4}
+    learned = learn(blobs, "reweight-r", weight=weight, **how)
     errors = [r["transition_error"] for r in learned.history if r["stage"] == "revision"]
     assert errors[0] != errors[-1]
-    other = learn(blobs, "reweight-r", weight="detached" if weight == "live" else "live", revision="simplex")
+    other = learn(blobs, "reweight-r", weight="detached" if weight == "live" else "live", **how)
     assert other.history[-1]["train_loss"] != learned.history[-1]["train_loss"]
 
 
@@ -245,3 +246,39 @@ def test_a_choice_that_the_method_would_ignore_is_refused(method, options):
 def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
     with pytest.raises(ValueError, match=r"standard, .*forward-r, reweight-r.*did you mean reweight-r"):
         find_method("reweight_r")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"revision_loss": "release"}, "revision_loss must be one of eq3, released, got 'release'"),
+        ({"parameterisation": "softmax"}, "parameterisation must be one of"),
+        ({"select_by": "accuracy"}, "select_by must be one of error, loss, last, got 'accuracy'"),
+        ({"estimator": "anchors"}, "estimator must be one of"),
+        ({"folds": 1}, "folds must be at least 2"),
+        ({"select_by": "last", "classifier": Phase(3, patience=1)}, "patience must be left out"),
+    ],
+)
+def test_a_schedule_with_a_word_that_means_nothing_is_refused(how, says):
+    with pytest.raises(ValueError, match=says):
+        Options().applied_to(replace(SCHEDULE, **how))
+
+
+def test_a_rate_for_a_t_that_does_not_move_is_refused():
+    with pytest.raises(ValueError, match="lr_transition must be left out for revision frozen"):
+        Options(revision="frozen", lr_transition=0.5).applied_to(SCHEDULE)
+
+
+def test_a_run_away_is_told_of_beyond_a_tenth_and_not_below(blobs):
+    furthest = []
+    for rate in (2e-5, 2e-4):
+        revision = replace(LONG_REVISION.revision, lr_transition=rate)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TransitionWarning)
+            learned = learn(
+                blobs, "reweight-r", schedule=replace(LONG_REVISION, revision=revision), revision="slack"
+            )
+        sums = [s for record in learned.history for s in record.get("transition_row_sums", ())]
+        furthest.append(max(abs(s - 1) for s in sums))
+        assert learned.transition_ran_away == (furthest[-1] > 0.1)
+    assert furthest[0] < 0.1 < furthest[1] < 0.5

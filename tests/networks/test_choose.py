@@ -81,7 +81,7 @@ def test_built_network_is_of_its_kind_with_convolutions_channels_last(name: str,
 
 
 def test_unknown_name_is_refused_with_the_list_and_the_nearest() -> None:
-    pattern = r"name must be one of lenet, resnet8, .*, mlp, got 'resnet-18'; did you mean resnet18\?"
+    pattern = r"network must be one of lenet, resnet8, .*, mlp, got 'resnet-18'; did you mean resnet18\?"
     with pytest.raises(ValueError, match=pattern):
         build("resnet-18", (3, 32, 32), 10, seed=0)
     with pytest.raises(ValueError, match=r"got 'transformer'$"):

@@ -114,7 +114,7 @@ class Trap:
 def test_a_file_that_runs_code_is_refused_without_running_it(tmp_path: Path) -> None:
     marker = tmp_path / "executed"
     torch.save({"conv1.weight": Trap(marker)}, tmp_path / "trap.pth")
-    with pytest.raises(ValueError, match="path must hold tensors and nothing else"):
+    with pytest.raises(ValueError, match="weights must hold tensors and nothing else"):
         load_torchvision_weights(fresh_resnet18(10), tmp_path / "trap.pth")
     assert not marker.exists()
 
@@ -122,7 +122,7 @@ def test_a_file_that_runs_code_is_refused_without_running_it(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["noise.safetensors", "noise.pth"])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"this is not a file of weights at all")
-    with pytest.raises(ValueError, match="path must hold tensors and nothing else"):
+    with pytest.raises(ValueError, match="weights must hold tensors and nothing else"):
         load_torchvision_weights(fresh_resnet18(10), tmp_path / name)
 
 
@@ -130,7 +130,7 @@ def test_a_training_checkpoint_and_other_endings_are_refused(tmp_path: Path) -> 
     torch.save({"model": published(10), "epoch": 3}, tmp_path / "checkpoint.pth")
     with pytest.raises(ValueError, match="dictionary from names to tensors"):
         load_torchvision_weights(fresh_resnet18(10), tmp_path / "checkpoint.pth")
-    with pytest.raises(ValueError, match=r"path must end in \.safetensors or \.pth, got weights\.h5"):
+    with pytest.raises(ValueError, match=r"weights must end in \.safetensors or \.pth, got weights\.h5"):
         load_torchvision_weights(fresh_resnet18(10), "weights.h5")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load_torchvision_weights(fresh_resnet18(10), tmp_path / "absent.pth")

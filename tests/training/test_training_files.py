@@ -84,3 +84,19 @@ def test_a_folder_without_a_finished_run_is_refused(tmp_path):
     write_json(tmp_path / "config.json", {"method": "standard"})
     with pytest.raises(ValueError, match="no finished model"):
         load_model(tmp_path)
+
+
+def test_a_learnt_matrix_that_left_the_simplex_is_saved_and_loaded_as_it_is(tmp_path):
+    away = np.array([[1.1, 0.2, -0.05], [0.1, 0.9, 0.3], [0.0, 0.2, 0.8]])
+    x = torch.randn(20, 5)
+    transition = Transition(torch.tensor(INITIAL, dtype=torch.float32), "slack")
+    assert transition.free is not None
+    transition.free.data = torch.tensor(away - INITIAL, dtype=torch.float32)
+    model = NoisyLabelModel(Standardise.from_data(x), build("mlp", (5,), 3, seed=4), transition)
+    save_model(tmp_path / "model.safetensors", model, INITIAL, away)
+    write_json(tmp_path / "config.json", {"model": ModelCard("mlp", (5,), np.arange(3)).to_json()})
+    saved = load_model(tmp_path)
+    assert np.array_equal(saved.transition, away)
+    assert saved.model.transition is not None
+    assert torch.allclose(saved.model.transition.matrix, torch.tensor(away, dtype=torch.float32))
+    assert torch.equal(class_probs(saved.model, x), class_probs(model, x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from trevision.training import (
     TrainingDiverged,
     launch,
     learning_rate,
+    loop,
     run_stage,
 )
 from trevision.training.average import WeightAverage
@@ -67,7 +69,8 @@ class StopsAfter(NoProgress):
 
 
 @pytest.mark.parametrize(("optimizer", "average"), [("sgd", 0.0), ("adam", 0.0), ("sgd", 1.5)])
-def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer, average):
+def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, monkeypatch, optimizer, average):
+    monkeypatch.setattr(loop, "KEEPING", math.inf)  # however short an epoch is, it is kept
     phase = replace(PHASE, optimizer=optimizer, lr=0.05 if optimizer == "sgd" else 1e-3, average=average)
     dropout = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 4))
 
@@ -85,6 +88,33 @@ def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer
 
     assert without_times(resumed.history) == without_times(whole.history)
     assert resumed.state.keys() == whole.state.keys()
+    assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
+
+
+class SlowStore(FolderStore):
+    """Takes far longer to keep an epoch than the epoch took."""
+
+    saves = 0
+
+    def save(self, name: str, state: dict) -> None:
+        self.saves += 1
+        time.sleep(0.2)
+        super().save(name, state)
+
+
+def test_epochs_too_short_to_be_kept_one_by_one_are_repeated_to_the_same_bits(data, tmp_path):
+    phase = replace(PHASE, epochs=12)
+
+    def fresh() -> Stage:
+        return make_stage(data, phase, build("mlp", (8,), 4, seed=0))
+
+    whole = run_stage(fresh(), Evaluation(data), Runtime(launch("cpu")), seed=3)
+    store = SlowStore(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(fresh(), Evaluation(data), Runtime(launch("cpu"), store, StopsAfter(11)), seed=3)
+    assert 1 <= store.saves < 10
+    resumed = run_stage(fresh(), Evaluation(data), Runtime(launch("cpu"), store), seed=3)
+    assert without_times(resumed.history) == without_times(whole.history)
     assert all(torch.equal(resumed.state[name], whole.state[name]) for name in whole.state)
 
 

@@ -50,29 +50,32 @@ class Truth:
 
 
 def split_rows(
-    noisy_labels: Tensor | np.ndarray, valid_share: float = 0.1, *, random_state: int | np.random.Generator
+    noisy_labels: Tensor | np.ndarray,
+    validation_share: float = 0.1,
+    *,
+    random_state: int | np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ascending row numbers of a random training part and a random validation part.
 
-    round(valid_share * n) rows, at least 1 and at most n - 1, go to validation. Each class gives its share of
-    them, rounded down or up so that the total fits, and keeps a row in training. Where that cannot be (there
-    are more validation rows than rows to spare), the split is plainly random.
+    round(validation_share * n) rows, at least 1 and at most n - 1, go to validation. Each class gives its
+    share of them, rounded down or up so that the total fits, and keeps a row in training. Where that cannot
+    be (there are more validation rows than rows to spare), the split is plainly random.
     """
     labels = np.asarray(noisy_labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
             f"noisy_labels must be integer codes (n,), got {labels.dtype} of shape {labels.shape}"
         )
-    if not 0 < valid_share < 1:
+    if not 0 < validation_share < 1:
         raise ValueError(
-            f"valid_share must lie strictly between 0 and 1, got {valid_share}; "
+            f"validation_share must lie strictly between 0 and 1, got {validation_share}; "
             "a percentage such as 10 is written 0.10"
         )
     n = len(labels)
     if n < 2:
         raise DataError(f"a split needs at least 2 rows, one to train and one to validate, got {n}")
     rng = np.random.default_rng(random_state)
-    n_valid = min(max(round(valid_share * n), 1), n - 1)
+    n_valid = min(max(round(validation_share * n), 1), n - 1)
 
     shuffled = rng.permutation(n)
     _, codes, counts = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
@@ -104,7 +107,7 @@ def _quotas(counts: np.ndarray, n_valid: int, rng: np.random.Generator) -> np.nd
 def split(
     x: Rows,
     noisy_labels: Tensor | np.ndarray,
-    valid_share: float = 0.1,
+    validation_share: float = 0.1,
     *,
     num_classes: int,
     random_state: int | np.random.Generator,
@@ -119,7 +122,7 @@ def split(
         raise DataError(
             f"x and noisy_labels must have the same number of rows, got {len(x)} and {len(labels)}"
         )
-    train, valid = split_rows(labels.cpu().numpy(), valid_share, random_state=random_state)
+    train, valid = split_rows(labels.cpu().numpy(), validation_share, random_state=random_state)
     if int(labels.min()) < 0 or int(labels.max()) >= num_classes:
         raise DataError(
             f"noisy_labels must lie in [0, {num_classes - 1}], got {int(labels.min())} to {int(labels.max())}"

@@ -63,18 +63,18 @@ def places_of(dataset: Dataset, row_numbers: Sequence[int] | np.ndarray) -> np.n
     return np.where(numbers[found] == wanted, found, -1)
 
 
-def take_rows(dataset: Dataset, n: int, random_state: int | np.random.Generator) -> Dataset:
-    """Keep `n` training rows, drawn without replacement; the test rows stay as they are.
+def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.Generator) -> Dataset:
+    """Keep `train_size` training rows, drawn without replacement; the test rows stay as they are.
 
-    Equal seeds nest: the rows for a small `n` are the first of those for a larger one.
+    Equal seeds nest: the rows for a small size are the first of those for a larger one.
     """
     available = len(dataset.train_y)
-    if not 1 <= n <= available:
+    if not 1 <= train_size <= available:
         raise DataError(
-            f"n must lie in [1, {available}], the training rows of {dataset.name}, got {n}; "
-            "leave it out to use all of them"
+            f"train_size must lie in [1, {available}], the training rows of {dataset.name}, "
+            f"got {train_size}; leave it out to use all of them"
         )
-    rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:n])
+    rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:train_size])
     return keep_rows(dataset, rows)
 
 

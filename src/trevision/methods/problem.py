@@ -122,6 +122,8 @@ class Options:
             estimator=self.estimator or OWN_ESTIMATOR.get(method or "") or schedule.estimator,
         )
         chosen.check()
+        if self.lr_transition is not None and chosen.parameterisation == "frozen":
+            raise ValueError("lr_transition must be left out for revision frozen, which does not move T")
         return chosen
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from trevision import estimation
 from trevision.data import SOURCES
 from trevision.training.phase import Criterion, Phase
-from trevision.transition import Parameterisation
+from trevision.transition import PARAMETERISATIONS, Parameterisation
 
 RevisionLoss = Literal["eq3", "released"]
 REVISION_LOSSES: tuple[str, ...] = get_args(RevisionLoss)
@@ -83,7 +83,23 @@ class Schedule:
         return self.noisy_posterior.epochs + self.classifier.epochs + self.revision.epochs
 
     def check(self) -> None:
-        """Raise a ValueError for choices that contradict each other."""
+        """Raise a ValueError for choices that are none, or that contradict each other."""
+        words = {
+            "parameterisation": PARAMETERISATIONS,
+            "revision_loss": REVISION_LOSSES,
+            "select_by": get_args(Criterion),
+            "estimator": ESTIMATORS,
+        }
+        for name, known in words.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        if self.folds < 2:
+            raise ValueError(f"folds must be at least 2, got {self.folds}")
+        phases = (self.noisy_posterior, self.classifier, self.revision)
+        if self.select_by == "last" and any(phase.patience is not None for phase in phases):
+            raise ValueError(
+                "patience must be left out where select_by is last: no epoch is better than another"
+            )
         if self.revision_loss == "released" and self.parameterisation != "slack":
             raise ValueError(
                 "revision_loss released must go with revision slack, the released code's Delta T, "
@@ -91,8 +107,6 @@ class Schedule:
             )
         if self.revision_loss == "released" and not self.live_weight:
             raise ValueError("revision_loss released must go with weight live, got detached")
-        if self.estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
 
 
 def paper(source: str, rows: int, num_classes: int) -> Schedule:

@@ -45,7 +45,7 @@ def build(name: str, shape: tuple[int, ...], num_classes: int, seed: int) -> nn.
     if name not in NETWORKS:
         near = get_close_matches(name, NETWORKS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"name must be one of {', '.join(NETWORKS)}, got {name!r}{hint}")
+        raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {name!r}{hint}")
     shape = _checked_shape(shape)
     if num_classes < 2:
         raise ValueError(f"num_classes must be at least 2, got {num_classes}")

@@ -41,7 +41,7 @@ def load_torchvision_weights(network: nn.Module, path: str | PathLike[str]) -> t
     ]
     if complaints:
         raise ValueError(
-            f"path must hold torchvision weights that fit the network, got {path} with names "
+            f"weights must hold torchvision weights that fit the network, got {path} with names "
             f"{', '.join(complaints)}; "
             "take the file of the same ResNet (ImageNet weights fit resnet50 with 3 channels)"
         )
@@ -51,9 +51,11 @@ def load_torchvision_weights(network: nn.Module, path: str | PathLike[str]) -> t
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     if path.suffix not in (".safetensors", ".pth"):
-        raise ValueError(f"path must end in .safetensors or .pth, got {path}")
+        raise ValueError(f"weights must end in .safetensors or .pth, got {path}")
     if not path.is_file():
-        raise FileNotFoundError(f"path must name a file of weights, but {path} does not exist or is no file")
+        raise FileNotFoundError(
+            f"weights must name a file of weights, but {path} does not exist or is no file"
+        )
     try:
         if path.suffix == ".safetensors":
             tensors = load_file(path)
@@ -63,12 +65,12 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         raise
     except Exception as error:  # torch answers a damaged file with whatever its reader trips over
         raise ValueError(
-            f"path must hold tensors and nothing else, but {path} could not be read so; "
+            f"weights must hold tensors and nothing else, but {path} could not be read so; "
             "the file is damaged, of another format, or holds objects that only a pickle could make"
         ) from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise ValueError(
-            f"path must hold a dictionary from names to tensors, but {path} holds something else; "
+            f"weights must hold a dictionary from names to tensors, but {path} holds something else; "
             "save network.state_dict() alone, not a whole training checkpoint"
         )
     return tensors

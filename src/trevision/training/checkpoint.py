@@ -1,7 +1,7 @@
 """Stages on disk: what a stopped run continues from.
 
 A run is a sequence of named stages. A finished stage is kept whole, so that a resumed run passes
-over it; the stage under way is kept after every epoch. Files are replaced atomically and read with
+over it; the stage under way is kept from epoch to epoch. Files are replaced atomically and read with
 `weights_only=True`: no pickle from disk is executed.
 """
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -40,8 +41,11 @@ class ModelCard:
 
     @classmethod
     def from_json(cls, card: dict[str, Any]) -> ModelCard:
-        classes = np.array(card["classes"], dtype=card["class_type"])
-        return cls(card["network"], tuple(card["shape"]), classes)
+        try:
+            classes = np.array(card["classes"], dtype=card["class_type"])
+            return cls(card["network"], tuple(card["shape"]), classes)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"config.json must say what model it goes with, but {error!r}") from None
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,17 @@ class SavedModel:
     config: dict[str, Any]
     initial_transition: np.ndarray
     transition: np.ndarray
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file that `write_json` wrote; an error names the file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be a JSON file, but is not ({error}); was it edited?") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(found).__name__}")
+    return found
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -73,7 +88,14 @@ def save_model(path: Path, model: NoisyLabelModel, initial: np.ndarray, transiti
     if model.transition is not None:
         tensors["transition.in_model"] = torch.ones(1)
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(tensors, temporary))
+
+    def write(temporary: Path) -> None:
+        try:
+            save_file(tensors, temporary)
+        except SafetensorError as error:
+            raise OSError(f"{path}: cannot be written ({error})") from None
+
+    write_atomically(path, write)
 
 
 def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
@@ -81,17 +103,21 @@ def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{folder} must be the folder of a run or a saved classifier: it has no config.json")
-    config = json.loads(path.read_text(encoding="utf-8"))
+    config = read_json(path)
     card_json = config.get("model")
     if card_json is None or not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} holds no finished model: the run that writes it has not ended")
     card = ModelCard.from_json(card_json)
-    tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
-    initial, matrix = (
-        tensors.pop("transition.initial"),
-        tensors.pop("transition.matrix"),
-    )
-    transition = Transition(matrix.float()) if tensors.pop("transition.in_model", None) is not None else None
+    try:
+        tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
+        initial, matrix = tensors.pop("transition.initial"), tensors.pop("transition.matrix")
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(
+            f"{folder / 'model.safetensors'} is no model that a run wrote, or is damaged ({error})"
+        ) from None
+    in_model = tensors.pop("transition.in_model", None) is not None
+    # The learnt T comes with the state below: `slack` leaves the simplex, so as a start it might be refused.
+    transition = Transition(torch.eye(len(matrix))) if in_model else None
     if network is None:
         if card.network == CUSTOM_NETWORK:
             raise ValueError(f"{folder} was made with a network of your own: pass that network to load it")

@@ -22,6 +22,9 @@ from trevision.training.phase import Optimizer, Phase, learning_rate
 from trevision.training.runtime import Runtime
 
 ALL_EPOCHS_DONE = "all epochs done"
+# The share of the time that may go into keeping what a stopped run continues from. Very short epochs are then
+# not kept one by one, and a stopped run repeats a few of them, to the same bits.
+KEEPING = 0.1
 # Under which names a checkpoint keeps the optimisers: the only one or the network's, and Delta T's own.
 OPTIMIZER_NAMES = ("optimizer", "optimizer_transition")
 
@@ -71,7 +74,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
     """Train `stage.model` through its phase and return the epoch that the evaluation's score selects.
 
     With a store that knows the stage, a finished one is returned at once and an interrupted one
-    continues after its last whole epoch, to the same bits.
+    continues after the last epoch that was kept, to the same bits.
     """
     fabric, phase, data = runtime.fabric, stage.phase, evaluation.data
     saved = runtime.store.load(stage.name)
@@ -100,6 +103,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         )
 
     stopped_because = ALL_EPOCHS_DONE
+    kept_at, cost_of_keeping = time.perf_counter(), 0.0
     for epoch in range(tracker.epochs_done, phase.epochs):
         began = time.perf_counter()
         total = torch.zeros((), device=fabric.device)
@@ -142,8 +146,11 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         if phase.patience is not None and tracker.epochs_since_best >= phase.patience:
             stopped_because = f"no better {evaluation.select_by} in {phase.patience} epochs of {stage.name}"
             break
-        if fabric.is_global_zero and epoch + 1 < phase.epochs:
+        now = time.perf_counter()
+        if fabric.is_global_zero and epoch + 1 < phase.epochs and now - kept_at >= cost_of_keeping / KEEPING:
             runtime.store.save(stage.name, tracker.snapshot(stage.model, optimizers, average))
+            kept_at = time.perf_counter()
+            cost_of_keeping = kept_at - now
     result = StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
     if fabric.is_global_zero:
         runtime.store.save(stage.name, {**tracker.outcome(), "done": stopped_because})

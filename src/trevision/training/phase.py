@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+from trevision.data.dataset import AUGMENTATIONS
 
 Criterion = Literal["error", "loss", "last"]
 Optimizer = Literal["sgd", "adam"]
+Decay = Literal["constant", "steps", "one-cycle"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Phase:
     """Weight decay of the network; Delta T is never decayed."""
     batch_size: int = 128
     """Rows in a batch."""
-    decay: Literal["constant", "steps", "one-cycle"] = "constant"
+    decay: Decay = "constant"
     """How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to zero)."""
     milestones: tuple[int, ...] = ()
     """For steps: the epochs after which the rate is divided by ten."""
@@ -42,6 +45,25 @@ class Phase:
     selected; 0 takes the weights as they are."""
     patience: int | None = None
     """Stop after this many epochs without a better noisy validation score; never, if not given."""
+
+    def __post_init__(self) -> None:
+        words = {
+            "optimizer": get_args(Optimizer),
+            "optimizer_transition": (None, *get_args(Optimizer)),
+            "decay": get_args(Decay),
+            "augmentation": (None, *AUGMENTATIONS),
+        }
+        for name, known in words.items():
+            if getattr(self, name) not in known:
+                choices = ", ".join(str(one) for one in known if one is not None)
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        for name, least in {"epochs": 0, "batch_size": 1, "average": 0, "weight_decay": 0, "lr": 0}.items():
+            if not getattr(self, name) >= least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if list(self.milestones) != sorted(self.milestones):
+            raise ValueError(f"milestones must be epochs in ascending order, got {self.milestones}")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"patience must be at least 1 epoch, got {self.patience}")
 
 
 def learning_rate(phase: Phase, epochs_done: float) -> float:

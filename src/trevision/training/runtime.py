@@ -13,6 +13,9 @@ from lightning_fabric import Fabric
 from trevision.training.checkpoint import MemoryStore, Store
 from trevision.training.progress import NoProgress, Progress
 
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
+"""Of those that Fabric knows, the ones in which T keeps its digits: it is never learnt in 16 bits."""
+
 
 @dataclass(frozen=True)
 class Runtime:
@@ -25,6 +28,10 @@ class Runtime:
 
 def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-true") -> Fabric:
     """A launched Fabric: CPU or GPU, one process or several (data-parallel)."""
+    if devices < 1:
+        raise ValueError(f"devices must be at least 1, got {devices}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
     keep_freed_memory()
     with warnings.catch_warnings():
         # Fabric tells of every GPU it does not use; the user chose the devices.

@@ -144,3 +144,37 @@ def test_a_table_of_a_model_of_images_needs_paths(tmp_path):
         load_rows(tmp_path / "t.csv", shape=(1, 8, 8))
     with pytest.raises(DataError, match=r"rows of shape \(3,\)"):
         load_rows(folder_of(tmp_path, (4, 4)), shape=(3,))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([[0.0, 0.2], [0.6, 1.0]], np.float32), [0, 51, 153, 255]),
+        (np.array([[0.0, 51.0], [153.0, 255.0]], np.float32), [0, 51, 153, 255]),
+        (np.array([[-1.0, 0.0], [0.0, 1.0]], np.float32), [0, 128, 128, 255]),
+        (np.array([[0, 13107], [39321, 65535]], np.int32), [0, 51, 153, 255]),
+        (np.array([[0, 200_000], [600_000, 1_000_000]], np.int32), [0, 51, 153, 255]),
+    ],
+    ids=["share", "bytes", "signed", "16 bits in 32", "32 bits"],
+)
+def test_pixels_of_more_than_8_bits_keep_their_shades(tmp_path, values, expected):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for copy in range(2):
+            Image.fromarray(np.kron(values, np.ones((4, 4), values.dtype))).save(
+                tmp_path / name / f"{copy}.tif"
+            )
+    pixels = load(tmp_path).train_x[0, 0]
+    assert pixels[::4, ::4].flatten().tolist() == pytest.approx(expected, abs=1)
+
+
+def test_hidden_files_and_folders_are_no_data(tmp_path):
+    for place in ("a/0.png", "a/1.png", "b/0.png", "b/1.png", "a/.ipynb_checkpoints/0.png", "b/._1.png"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8)).save(tmp_path / place)
+    Image.new("L", (8, 8)).save(tmp_path / ".loose.png")
+    found = load(tmp_path)
+    assert found.names.tolist() == ["a/0.png", "a/1.png", "b/0.png", "b/1.png"]
+    assert found.notes == ()
+    listing = module.list_folder(tmp_path / "b", training=False)
+    assert listing.paths == ["0.png", "1.png"]

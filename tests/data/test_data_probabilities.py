@@ -98,7 +98,7 @@ def test_csv_with_a_byte_order_mark_and_quoted_newlines(tmp_path: Path, probs, c
 
 
 def test_csv_longer_than_a_block_is_read_whole(tmp_path: Path, monkeypatch, probs, codes) -> None:
-    monkeypatch.setattr("trevision.data.probability_tables.CSV_BLOCK", 256)
+    monkeypatch.setattr("trevision.data.tables.BLOCK_BYTES", 256)
     check(write_csv(tmp_path / "p.csv", probs, np.array(NAMES)[codes]), probs, codes)
 
 
@@ -153,6 +153,14 @@ def test_numbers_that_name_columns_go_by_name(tmp_path: Path, probs, codes) -> N
         ({"probs": np.eye(3), "labels": ["a", "b", "b"]}, r"p\.npz: the label 'a' in row 0 must be one of"),
         ({"probs": np.ones(3), "labels": [0, 1, 2]}, r"p\.npz: probabilities must be \(n, C\)"),
         ({"probs": np.eye(3), "labels": [0, 1, 2], "classes": ["a"]}, r"names 1 classes, but .* 3 columns"),
+        (
+            {"probs": np.eye(3), "labels": [0, 1, 2], "classes": list("aab")},
+            r"name each class once, got a, a, b",
+        ),
+        (
+            {"probs": np.eye(3), "labels": [0, 1, 2], "classes": "abc"},
+            r"arrays with rows, got a single value",
+        ),
         ({"probs": np.eye(3), "labels": np.array([0, None, 1])}, "Python objects"),
     ],
 )
@@ -166,14 +174,15 @@ def test_an_npz_with_a_mistake_is_refused(tmp_path: Path, arrays: dict, message:
     ("text", "message"),
     [
         ("", r"p\.csv: is empty"),
-        ("label,a,b\n", r"p\.csv: has no rows"),
+        ("label,a,b\n", r"p\.csv: has no rows|p\.csv: holds a header and no rows"),
         ("a,b\n1,0\n", r"p\.csv: name the column of labels with --label-column; its columns: a, b"),
         ("label,a\n0,1\n", "at least 2 classes"),
         ("label,a,a\n0,1,0\n", "two columns named 'a'"),
-        ("label,a,b\na,0.5,0.5\nb,0.5,half\n", r"p\.csv: .*half"),
+        ("label,a,b\na,0.5,0.5\nb,0.5,half\n", r"p\.csv: column 'b' must hold numbers, got 'half' in row 1"),
         ("label,a,b\na,0.5,0.5\n,0.5,0.5\n", r"p\.csv: must have a label in every row, got none in row 1"),
         ("label,a,b\na,0.5,0.5\nc,0.5,0.5\n", r"p\.csv: the label 'c' in row 1 must be one of the 2 classes"),
-        ("label,a,b\na,0.5,0.5\nb,0.5\n", r"p\.csv: .*3 columns"),
+        ("label,a,b\na,0.5,0.5\nb,0.5\n", r"p\.csv: row 1 has too few fields, 2 instead of 3"),
+        ("label,a,b\na,0.5,0.5\na,0.5,0.5\n", r"p\.csv: labels must hold two classes, got only 'a'"),
     ],
 )
 def test_a_csv_with_a_mistake_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -183,10 +192,18 @@ def test_a_csv_with_a_mistake_is_refused(tmp_path: Path, text: str, message: str
     assert "\n" not in str(caught.value)
 
 
-def test_a_csv_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_bytes(b"label,a,b\nb\xe9,0.5,0.5\na,1,0\n")
-    with pytest.raises(DataError, match=r"p\.csv: .*(UTF|utf)"), open_probabilities(tmp_path / "p.csv"):
-        pass
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+@pytest.mark.parametrize(("separator", "point"), [(";", ","), (";", "."), ("\t", ",")])
+def test_a_csv_may_be_written_as_spreadsheets_of_any_country_do(
+    tmp_path: Path, encoding: str, separator: str, point: str, probs, codes
+) -> None:
+    names = ("ant", "bée", "cat")
+    lines = [separator.join(["label", *names])]
+    for code, row in zip(codes, probs, strict=True):
+        numbers = [repr(float(value)).replace(".", point) for value in row]
+        lines.append(separator.join([f" {names[code]}", *numbers]))
+    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n", encoding=encoding)
+    check(tmp_path / "p.csv", probs, codes, names)
 
 
 def test_a_text_column_of_a_parquet_file_is_named(tmp_path: Path) -> None:

@@ -265,7 +265,23 @@ def _npz_arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray |
         for key in required:
             if key not in archive.files:
                 raise DataError(f"{path}: lacks the array {key}; the arrays it holds: {held}")
-        return {key: _member(path, archive, key) for key in ("x", "y", "x_test", "y_test")}
+        found = {key: _member(path, archive, key) for key in ("x", "y", "x_test", "y_test")}
+    return found | {key: _plain_labels(path, found[key]) for key in ("y", "y_test")}
+
+
+def _plain_labels(path: Path, labels: np.ndarray | None) -> np.ndarray | None:
+    """Labels of a file by what they mean: bytes are text, and whole numbers are integers however stored."""
+    if not isinstance(labels, np.ndarray):  # none, or a member of the archive that is no array
+        return labels
+    if labels.dtype.kind == "S":
+        try:
+            return np.char.decode(labels, "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: labels that are bytes must be text in UTF-8 ({error})") from None
+    if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.floor(labels)).all():
+        exact = np.abs(labels).max(initial=0) <= 2.0 ** np.finfo(labels.dtype).nmant
+        return labels.astype(np.int64) if exact else labels
+    return labels
 
 
 @contextmanager

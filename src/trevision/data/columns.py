@@ -27,20 +27,22 @@ DISTINCT = 0.5
 WORDS_OF_TEXT = 4
 FEW_ROWS = 20
 DATES_LOOKED_AT = 1000
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, what it is, how its dates are written, and, if it is ignored, why."""
+    """One column: its name, what it is, how its dates and numbers are written, and, if it is ignored, why."""
 
     name: str
     kind: ColumnKind
     date_format: str | None = None
     reason: str = ""
+    decimal_comma: bool = False
 
 
-def recognise(name: str, values: pa.Array | pa.ChunkedArray) -> Column:
-    """What the column `name` is, by a sample of its values."""
+def recognise(name: str, values: pa.Array | pa.ChunkedArray, *, decimal_comma: bool = False) -> Column:
+    """What the column `name` is, by a sample of its values; 1,5 may be a number if `decimal_comma`."""
     values = plain(values)
     present = values.drop_null()
     if len(present) == 0:
@@ -54,12 +56,14 @@ def recognise(name: str, values: pa.Array | pa.ChunkedArray) -> Column:
         return Column(name, "number")
     if not pa.types.is_string(kind):
         return Column(name, "ignored", reason=f"holds {kind}, which is neither number, word, nor date")
-    return _recognise_words(name, present)
+    return _recognise_words(name, present, decimal_comma)
 
 
-def _recognise_words(name: str, present: pa.Array) -> Column:
+def _recognise_words(name: str, present: pa.Array, decimal_comma: bool) -> Column:
     if np.isfinite(_parsed(present)).mean() >= FITTING:
         return Column(name, "number")
+    if decimal_comma and np.isfinite(_parsed(_with_points(present))).mean() >= FITTING:
+        return Column(name, "number", decimal_comma=True)
     words = pc.unique(pc.utf8_lower(pc.utf8_trim_whitespace(present))).to_pylist()
     if len(words) <= 2 and all(word in BOOLEANS for word in words):
         return Column(name, "boolean")
@@ -88,18 +92,23 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return cast(pa.Array, values)
 
 
-def numbers(values: pa.Array) -> np.ndarray:
-    """float64 values, nan where there is none or where it is no finite number."""
+def numbers(values: pa.Array, *, decimal_comma: bool = False) -> np.ndarray:
+    """float64 values, nan where there is none or where it is no number that float32 can hold."""
     values = plain(values)
     if pa.types.is_string(values.type):
-        floats = _parsed(values)
+        floats = _parsed(_with_points(values) if decimal_comma else values)
     elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     elif pa.types.is_boolean(values.type) or pa.types.is_decimal(values.type):
         floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     else:
         floats = np.full(len(values), np.nan)
-    return np.where(np.isfinite(floats), floats, np.nan)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(floats) <= LARGEST, floats, np.nan)
+
+
+def _with_points(values: pa.Array) -> pa.Array:
+    return pc.replace_substring(values, ",", ".")
 
 
 def _parsed(values: pa.Array) -> np.ndarray:

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
-from trevision.data.arrays import npz_members
+from trevision.data.arrays import name_of, npz_members
 from trevision.data.atomic import write_atomically
 from trevision.data.columns import plain
 from trevision.data.dataset import DataError
 from trevision.data.image_folder import list_folder, path_column
 from trevision.data.labels import counted
 from trevision.data.reading import Reading, find_label_column, kind_of
-from trevision.data.tables import Table, open_table
+from trevision.data.tables import PARQUET_SUFFIXES, TEXT_SUFFIXES, Table, open_table
 
 Write = Callable[[Path], None]
 
@@ -53,18 +53,19 @@ def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int,
         if not str(label).strip():
             raise DataError(f"corrections must give each row a label, got none for row {row}")
     kind = kind_of(source)
+    suffixes: tuple[str, ...]
     if kind == "named":
         raise DataError(f"source must be a file or folder whose labels can be replaced, got {str(source)!r}")
     if kind == "folder":
-        suffix, write = ".csv", _folder_writer(Path(source).expanduser(), corrections, out)
+        suffixes, write = (".csv",), _folder_writer(Path(source).expanduser(), corrections, out)
     elif kind == "npz":
-        suffix, write = ".npz", _npz_writer(Path(source).expanduser(), corrections)
+        suffixes, write = (".npz",), _npz_writer(Path(source).expanduser(), corrections)
     else:
         table = open_table(source)
-        suffix = ".csv" if table.schema is None else ".parquet"
+        suffixes = TEXT_SUFFIXES if table.schema is None else PARQUET_SUFFIXES
         write = (_csv_writer if table.schema is None else _parquet_writer)(table, reading, corrections, out)
-    if out.suffix.lower() != suffix:
-        raise DataError(f"out must end in {suffix}, as a copy of {source} does, got {out}")
+    if out.suffix.lower() not in suffixes:
+        raise DataError(f"out must end in {' or '.join(suffixes)}, as a copy of {source} does, got {out}")
     if out.exists() and Path(source).exists() and out.samefile(source):
         raise DataError(f"out must not be the source itself, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +73,7 @@ def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int,
 
 
 def _csv_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
-    label = find_label_column(table.path, table.header, reading)
+    label = find_label_column(table, reading)
     moved = _path_mover(table, reading, label, out)
 
     def write(path: Path) -> None:
@@ -107,7 +108,7 @@ def _path_mover(table: Table, reading: Reading, label: int, out: Path) -> Callab
 
 
 def _parquet_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
-    label = find_label_column(table.path, table.header, reading)
+    label = find_label_column(table, reading)
     place = path_column(table, reading, (label,))
     schema = table.schema
     assert schema is not None
@@ -163,13 +164,14 @@ def _npz_writer(path: Path, corrections: Mapping[int, str]) -> Write:
 
 def _relabelled(path: Path, labels: np.ndarray, corrections: Mapping[int, str]) -> np.ndarray:
     """The labels with some replaced; a new class among numbers has to be a number."""
-    known = {str(value): value for value in np.unique(labels)}
+    # By the names that the run gave them: whole numbers without a fraction, bytes as text.
+    known = {name: value for value in np.unique(labels) for name in (str(value), _name(value))}
     values = labels.tolist()
     for row, text in corrections.items():
         try:
             if text in known:
                 values[row] = known[text]
-            elif labels.dtype.kind in "iu":
+            elif labels.dtype.kind in "iuf":
                 values[row] = int(text)
             elif labels.dtype.kind == "U":
                 values[row] = text
@@ -182,6 +184,11 @@ def _relabelled(path: Path, labels: np.ndarray, corrections: Mapping[int, str]) 
             ) from None
     # Text gets the width that its longest label needs.
     return np.array(values, dtype=None if labels.dtype.kind == "U" else labels.dtype)
+
+
+def _name(label: Any) -> str:
+    whole = isinstance(label, np.floating) and float(label).is_integer()
+    return name_of(int(label) if whole else label)
 
 
 def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path) -> Write:

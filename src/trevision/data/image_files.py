@@ -164,13 +164,31 @@ def decode(
 def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
     """The image upright, in grey or in colours of 8 bits; what is transparent is white."""
     file = ImageOps.exif_transpose(file)
-    if file.mode.startswith("I;16"):
+    if file.mode.startswith(("I", "F")):
         # Pillow's own conversion would cut off everything above 255.
-        file = Image.fromarray((np.asarray(file) >> 8).astype(np.uint8))
+        file = Image.fromarray(_deep_to_eight_bits(np.asarray(file)))
     if file.mode in ("LA", "PA", "RGBA") or "transparency" in file.info:
         layer = file.convert("RGBA")
         file = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
     return file.convert("L" if channels == 1 else "RGB")
+
+
+def _deep_to_eight_bits(pixels: np.ndarray) -> np.ndarray:
+    """Grey of more than 8 bits in bytes: 16 bits by their upper half, else by what the image's values span.
+
+    Numbers within [0, 1] and within [0, 255] are what they seem to be; any others are spread, least to most.
+    """
+    if pixels.dtype == np.uint16:
+        return (pixels >> 8).astype(np.uint8)
+    numbers = np.nan_to_num(pixels.astype(np.float64), posinf=0, neginf=0)
+    low, high = numbers.min(), numbers.max()
+    if pixels.dtype.kind == "f" and low >= 0 and high <= 1:
+        low, high = 0, 1
+    elif low >= 0 and high <= 255:
+        low, high = 0, 255
+    elif pixels.dtype.kind == "i" and low >= 0 and high <= 65535:
+        low, high = 0, 65535  # 16 bits, as some readers hand them over
+    return np.rint((numbers - low) * (255 / max(high - low, np.finfo(float).tiny))).astype(np.uint8)
 
 
 def _resized_crop(image: Image.Image, framing: Framing, across: float, down: float) -> Image.Image:

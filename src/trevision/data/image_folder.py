@@ -68,11 +68,11 @@ def list_folder(folder: Path, *, training: bool = True) -> Listing:
     classes: list[str] = []
     others: list[str] = []
     notes = []
-    entries = sorted(folder.iterdir())
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     loose = [path.name for path in entries if path.is_file() and is_image(path.name)]
     others += [path.name for path in entries if path.is_file() and not is_image(path.name)]
     for entry in entries:
-        if not entry.is_dir() or entry.name.startswith("."):
+        if not entry.is_dir():
             continue
         found, strange = _files_under(entry)
         paths += [f"{entry.name}/{name}" for name in found]
@@ -80,7 +80,6 @@ def list_folder(folder: Path, *, training: bool = True) -> Listing:
         others += [f"{entry.name}/{name}" for name in strange]
         if not found:
             notes.append(f"The folder {entry.name!r} holds no image, so there is no class of that name.")
-    others = [name for name in others if not Path(name).name.startswith(".")]
     if others:
         notes.append(f"{counted(len(others), 'file')} passed over, no image by name: {_few(others)}.")
     if not paths and not (loose and not training):
@@ -90,21 +89,21 @@ def list_folder(folder: Path, *, training: bool = True) -> Listing:
         return Listing(folder, folder, loose, None, np.array(loose, dtype=object), notes=tuple(notes))
     if loose:
         notes.append(f"{counted(len(loose), 'image')} passed over, in no class's folder: {_few(loose)}.")
-    labels, _ = label_column([pa.array(classes, pa.string())])
+    labels, _ = label_column([pa.array(classes, pa.string())], str(folder))
     return Listing(folder, folder, paths, labels, np.array(paths, dtype=object), notes=tuple(notes))
 
 
 def _files_under(folder: Path) -> tuple[list[str], list[str]]:
-    """Images anywhere below a folder and the files that are none, by their paths in it."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    images = [name for name in names if is_image(name) and not Path(name).name.startswith(".")]
-    return images, [name for name in names if not is_image(name)]
+    """Images anywhere below a folder and the files that are none, by their paths in it; none is hidden."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    names = sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+    return [name for name in names if is_image(name)], [name for name in names if not is_image(name)]
 
 
 def path_column(table: Table, reading: Reading, known: Iterable[int | None] = ()) -> int | None:
     """The column that holds paths of images: the one that is named, or whose values are such; else None."""
     if reading.path_column is not None:
-        return find_column(table.path, table.header, reading.path_column, "path_column")
+        return find_column(table, reading.path_column, "path_column")
     first = next(table.blocks())
     for place in range(len(table.columns)):
         column = plain(first.column(place)).drop_null()[:20]
@@ -131,7 +130,7 @@ def list_table(table: Table, reading: Reading, *, training: bool = True) -> List
     found, _ = survey(table, Roles(roles.label, roles.name, roles.clean, place), None, sample_rows=0)
     assert found.paths is not None
     paths = ["" if value != value else str(value) for value in found.paths]
-    labels, notes = label_column(found.labels) if roles.label is not None else (None, ())
+    labels, notes = label_column(found.labels, str(table.path)) if roles.label is not None else (None, ())
     unused = [n for k, n in enumerate(table.columns) if k not in (*roles.places, place)]
     if unused:
         notes += (f"Beside the images, {counted(len(unused), 'column')} not used: {listed(unused)}.",)

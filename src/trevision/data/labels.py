@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from trevision.data.dataset import DataError
 from trevision.data.reading import listed
 
 MOST_ROWS_NAMED = 5
+_ZERO_FRACTION = re.compile(r"\.0+\Z")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +38,38 @@ class Sorted:
     notes: tuple[str, ...]
 
 
-def label_column(parts: Iterable[pa.Array]) -> tuple[LabelColumn, tuple[str, ...]]:
-    """The labels of a column as text, trimmed; whole numbers are written without a fraction."""
-    texts = pa.chunked_array([_as_text(part) for part in parts], type=pa.string())
+def label_column(parts: Iterable[pa.Array], where: str) -> tuple[LabelColumn, tuple[str, ...]]:
+    """The labels of a column as text, trimmed; whole numbers are written without a fraction.
+
+    `where` begins an error's line.
+    """
+    try:
+        texts = pa.chunked_array([_as_text(part) for part in parts], type=pa.string())
+    except pa.ArrowException as error:
+        raise DataError(f"{where}: labels must be words, whole numbers or truths ({error})") from None
     trimmed = pc.utf8_trim_whitespace(texts)
     spaces = int(pc.sum(pc.not_equal(trimmed, texts)).as_py() or 0)
     encoded = pc.dictionary_encode(pc.if_else(pc.equal(trimmed, ""), None, trimmed)).combine_chunks()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     notes = (f"Spaces around {spaces} labels were removed.",) if spaces else ()
-    return LabelColumn(codes, encoded.dictionary.to_pylist()), notes
+    return _without_fractions(LabelColumn(codes, encoded.dictionary.to_pylist())), notes
+
+
+def _without_fractions(labels: LabelColumn) -> LabelColumn:
+    """1.0 and 1 as one label, if all are whole numbers: where one is missing, some tools write 1.0 for 1."""
+    whole = [_ZERO_FRACTION.sub("", name) for name in labels.names]
+    if whole == labels.names or not all(_is_whole(name) for name in whole):
+        return labels
+    place_of = {name: place for place, name in enumerate(dict.fromkeys(whole))}
+    places = np.array([place_of[name] for name in whole] + [-1])
+    return LabelColumn(places[labels.codes], list(place_of))
 
 
 def _as_text(part: pa.Array) -> pa.Array:
     part = plain(part)
     if pa.types.is_floating(part.type):
         part = pc.if_else(pc.is_nan(part), None, part)
-        whole = pc.all(pc.equal(part, pc.floor(part))).as_py()
+        whole = pc.all(pc.and_(pc.is_finite(part), pc.equal(part, pc.floor(part)))).as_py()
         part = part.cast(pa.int64()) if whole is not False else part
     return part if pa.types.is_string(part.type) else part.cast(pa.string())
 

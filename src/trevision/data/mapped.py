@@ -32,6 +32,8 @@ class MappedRows:
     fortran_order: bool = False
 
     def __getitem__(self, rows: slice, /) -> np.ndarray:
+        if not self.shape:
+            raise DataError(f"{self.path}: must hold arrays with rows, got a single value")
         order = "F" if self.fortran_order else "C"
         mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)  # type: ignore[call-overload]
         return np.array(mapped[rows])

@@ -130,12 +130,12 @@ def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.Dat
     for column in columns:
         array = values[column.name]
         if column.kind == "number":
-            table[column.name] = numbers(array)
+            table[column.name] = numbers(array, decimal_comma=column.decimal_comma)
         elif column.kind == "boolean":
             table[column.name] = booleans(array)
         elif column.kind == "date":
             parts = date_parts(array, column.date_format)
-            table |= {f"{column.name} ({part})": parts[:, k] for k, part in enumerate(DATE_PARTS)}
+            table |= {part_name(column, part, columns): parts[:, k] for k, part in enumerate(DATE_PARTS)}
         elif column.kind == "category":
             table[column.name] = words(array)
         elif column.kind == "text":
@@ -145,6 +145,13 @@ def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.Dat
     return pd.DataFrame(table, copy=False).astype(
         {c.name: object for c in columns if c.kind in ("category", "text")}
     )
+
+
+def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
+    """What a part of a date is called, unlike any of the `columns`."""
+    name = f"{column.name} ({part})"
+    # The names of columns are trimmed, so none of them ends in a space.
+    return f"{name} " if any(one.name == name for one in columns) else name
 
 
 def load_preprocessing(path: Path) -> Preprocessing:

@@ -19,13 +19,12 @@ from trevision.data.dataset import DataError
 from trevision.data.download import Progress
 from trevision.data.mapped import MappedRows, map_npy, map_npz_member
 from trevision.data.probability_tables import read_table
+from trevision.data.tables import TABLE_SUFFIXES
 
 # The names that arrays of an .npz file may have: ours, scikit-learn's and cleanlab's words among them.
 PROBS_NAMES = ("probs", "noisy_probs", "pred_probs", "probabilities", "y_proba", "proba")
 LABELS_NAMES = ("labels", "noisy_labels", "given_labels", "y", "y_noisy")
 CLASSES_NAMES = ("classes", "class_names")
-
-TABLES = (".csv", ".parquet", ".pq")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +57,23 @@ def open_probabilities(
             f"{path}: an .npy file of probabilities goes with --labels, another .npy file, and other files "
             "hold their labels themselves"
         )
-    if suffix not in TABLES and (label_column is not None or ignore):
+    if suffix not in TABLE_SUFFIXES and (label_column is not None or ignore):
         raise DataError(
             f"{path}: has no columns to name; --label-column and --ignore are for .csv and .parquet"
         )
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
+        lacking = "must be a file, but is a folder" if path.is_dir() else "there is no such file"
+        raise DataError(f"{path}: {lacking}")
     with tempfile.TemporaryDirectory(prefix="trevision-") as name:
         scratch = Path(name)
         if suffix == ".npz":
             yield _from_npz(path, scratch, progress)
         elif labels is not None:
             yield _matched(path, _mapped(path), _loaded(labels), None)
-        elif suffix in TABLES:
+        elif suffix in TABLE_SUFFIXES:
             table = read_table(path, scratch, label_column, ignore, progress)
+            if len(table.values) < 2:
+                raise DataError(f"{path}: labels must hold two classes, got only {table.values[0]!r}")
             columns = _columns(path, table.values, table.codes, table.class_names, len(table.class_names))
             yield Probabilities(table.probs, columns[table.codes], table.class_names)
         else:
@@ -119,7 +121,9 @@ def _matched(path: Path, probs: MappedRows, labels: np.ndarray, classes: Any) ->
     if len(probs.shape) != 2:
         raise DataError(f"{path}: probabilities must be (n, C), a column a class, got shape {probs.shape}")
     size = probs.shape[1]
-    names = None if classes is None else tuple(name_of(one) for one in classes)
+    names = None if classes is None else tuple(name_of(one) for one in np.ravel(classes))
+    if names is not None and len(set(names)) < len(names):
+        raise DataError(f"{path}: must name each class once, got {', '.join(names[:10])}")
     if names is not None and len(names) != size:
         raise DataError(f"{path}: names {len(names)} classes, but its probabilities have {size} columns")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,19 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
 
+from trevision.data.columns import plain
 from trevision.data.dataset import DataError
 from trevision.data.download import Progress
 from trevision.data.mapped import MappedRows
+from trevision.data.tables import Table, csv_blocks, open_table
 
 LABEL_COLUMNS = ("label", "labels", "noisy_label", "given_label", "given", "noisy", "y", "target", "class")
 PREFIXES = ("p_", "prob_", "proba_", "pred_")
 NUMBERS_AT_ONCE = 2**21
-CSV_BLOCK = 2**24  # bytes, and so the longest row of a .csv file
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ProbabilityTable:
     """The probabilities, and labels as `codes` into their distinct `values`; columns in the file's order."""
 
     probs: MappedRows
@@ -34,18 +37,15 @@ class Table:
 
 def read_table(
     path: Path, scratch: Path, label_column: str | None, ignore: Sequence[str], progress: Progress | None
-) -> Table:
+) -> ProbabilityTable:
     """Copy a table's probabilities into a file in `scratch`, and read its labels.
 
     Where columns are named P(...), they are the probabilities; else all are but the label column and those
     of `ignore`. A class is named by its column, without P() or a prefix that all share (`PREFIXES`).
     """
-    import pyarrow as pa
-
-    is_csv = path.suffix.lower() == ".csv"
-    header = _csv_header(path) if is_csv else _parquet_header(path)
-    label, columns = _roles(path, header, label_column, ignore)
-    batches = (_csv_batches if is_csv else _parquet_batches)(path, label, columns, progress)
+    table = open_table(path)
+    label, columns = _roles(path, table.header, label_column, ignore)
+    batches = (_csv_batches if table.schema is None else _parquet_batches)(table, label, columns, progress)
     seen: dict[str, int] = {}
     codes: list[np.ndarray] = []
     rows = 0
@@ -64,7 +64,7 @@ def read_table(
     if not rows:
         raise DataError(f"{path}: has no rows below its header")
     probs = MappedRows(target, 0, (rows, len(columns)), np.dtype(np.float32))
-    return Table(probs, tuple(seen), np.concatenate(codes), _class_names(columns))
+    return ProbabilityTable(probs, tuple(seen), np.concatenate(codes), _class_names(columns))
 
 
 def _roles(
@@ -98,54 +98,22 @@ def _class_names(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _csv_header(path: Path) -> list[str]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header = next(csv.reader(file), [])
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: its first line cannot be read as UTF-8 text ({error})") from error
-    if not header:
-        raise DataError(f"{path}: is empty; its first line must name the columns")
-    return header
-
-
-def _csv_batches(path: Path, label: str, columns: list[str], progress: Progress | None) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
+def _csv_batches(table: Table, label: str, columns: list[str], progress: Progress | None) -> Iterator[Any]:
+    form = table.form
+    assert form is not None
     types = {label: pa.string(), **dict.fromkeys(columns, pa.float32())}
-    with path.open("rb") as file:
-        reader = arrow.open_csv(
-            file,
-            # One thread, so that an error knows its row.
-            arrow.ReadOptions(block_size=CSV_BLOCK, use_threads=False),
-            arrow.ParseOptions(newlines_in_values=True),
-            arrow.ConvertOptions(
-                column_types=types, include_columns=[label, *columns], strings_can_be_null=True
-            ),
-        )
-        for batch in reader:
-            yield batch
-            if progress is not None:
-                progress(file.tell(), path.stat().st_size)
+    point = "."
+    if form.delimiter != ",":
+        first = next(table.blocks()).slice(0, 1).select(columns).to_pylist()
+        point = "," if any("," in (value or "") for row in first for value in row.values()) else "."
+    yield from csv_blocks(table.path, form, table.columns, types, progress, decimal_point=point)
 
 
-def _parquet_header(path: Path) -> list[str]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        names: list[str] = parquet.read_schema(path).names
-    except pa.ArrowException as error:
-        raise DataError(f"{path}: is not a Parquet file, or a corrupt one ({error})") from error
-    return names
-
-
-def _parquet_batches(path: Path, label: str, columns: list[str], progress: Progress | None) -> Iterator[Any]:
-    from pyarrow import parquet
-
+def _parquet_batches(
+    table: Table, label: str, columns: list[str], progress: Progress | None
+) -> Iterator[Any]:
     # Without buffers of its own for every column, a file of one large row group would be read whole.
-    with parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
+    with pa.parquet.ParquetFile(table.path, buffer_size=2**16, pre_buffer=False) as file:
         step = max(1, NUMBERS_AT_ONCE // len(columns))
         done = 0
         for batch in file.iter_batches(step, columns=[label, *columns]):
@@ -156,8 +124,6 @@ def _parquet_batches(path: Path, label: str, columns: list[str], progress: Progr
 
 
 def _floats(path: Path, name: str, column: Any) -> np.ndarray:
-    import pyarrow as pa
-
     try:
         # What is missing becomes NaN, and is found with its row where rows are checked.
         numbers: np.ndarray = column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
@@ -171,12 +137,13 @@ def _floats(path: Path, name: str, column: Any) -> np.ndarray:
 
 def _label_codes(path: Path, column: Any, seen: dict[str, int], first: int) -> np.ndarray:
     """Codes of a batch's labels into `seen`, which new labels extend."""
-    import pyarrow as pa
-
     if column.null_count:
         row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise DataError(f"{path}: must have a label in every row, got none in row {row}; drop such rows")
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    column = plain(column)
+    if pa.types.is_string(column.type):
+        column = pa.compute.utf8_trim_whitespace(column)
+    encoded = column.dictionary_encode()
     texts = [_text(value) for value in encoded.dictionary.to_pylist()]
     codes = np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int64)
     return codes[encoded.indices.to_numpy(zero_copy_only=False)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trevision.data.dataset import DataError
+from trevision.data.tables import TABLE_SUFFIXES, Table
 
 Kind = Literal["npz", "table", "folder", "named"]
 
@@ -84,34 +85,42 @@ def kind_of(source: str | Path) -> Kind:
     suffix = Path(source).suffix.lower()
     if suffix == ".npz":
         return "npz"
-    if suffix in (".csv", ".parquet"):
+    if suffix in TABLE_SUFFIXES:
         return "table"
     # A folder that happens to be called mnist is meant when it is written as a path.
     return "folder" if Path(source).expanduser().is_dir() else "named"
 
 
-def find_column(path: Path, columns: list[str], wanted: str, role: str) -> int:
-    """The place of the column `wanted`, which the setting `role` names."""
-    places = [place for place, name in enumerate(columns) if name == wanted]
+def find_column(table: Table, wanted: str, role: str) -> int:
+    """The place of the column `wanted`, which the setting `role` names.
+
+    Of columns with one name in the file, the second is `wanted` by the name that it is given here.
+    """
+    places = [place for place, name in enumerate(table.header) if name == wanted]
     if len(places) == 1:
         return places[0]
     if places:
-        raise DataError(f"{path}: has {len(places)} columns named {wanted!r}, the {role}; rename all but one")
-    near = get_close_matches(wanted, columns, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"its columns: {listed(columns)}"
-    raise DataError(f"{path}: has no column {wanted!r}, the {role}; {hint}")
+        raise DataError(
+            f"{table.path}: has {len(places)} columns named {wanted!r}, the {role}; rename all but one"
+        )
+    if wanted in table.columns:
+        return table.columns.index(wanted)
+    near = get_close_matches(wanted, table.columns, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]!r}?" if near else f"its columns: {listed(table.columns)}"
+    raise DataError(f"{table.path}: has no column {wanted!r}, the {role}; {hint}")
 
 
-def find_label_column(path: Path, columns: list[str], reading: Reading) -> int:
+def find_label_column(table: Table, reading: Reading) -> int:
     """The place of the labels' column: the one the user names, or the only one called label or y."""
     if reading.label_column is not None:
-        return find_column(path, columns, reading.label_column, "label_column")
+        return find_column(table, reading.label_column, "label_column")
+    columns = table.header
     known = [name for name in columns if name.lower() in LABEL_COLUMNS]
     if len(known) == 1:
         return columns.index(known[0])
     lacking = f"has {' and '.join(known)}" if known else "has no column label or y"
     raise DataError(
-        f"{path}: {lacking}, so say which column holds the labels with --label-column; "
+        f"{table.path}: {lacking}, so say which column holds the labels with --label-column; "
         f"its columns: {listed(columns)}"
     )
 

@@ -18,7 +18,7 @@ from trevision.data.columns import DATE_PARTS, Column, numbers, plain, recognise
 from trevision.data.dataset import DataError, Dataset
 from trevision.data.download import Progress
 from trevision.data.labels import LabelColumn, counted, label_column, sort_rows, trusted_codes, truths
-from trevision.data.preprocessing import Preprocessing, fit_preprocessing, prepared
+from trevision.data.preprocessing import Preprocessing, fit_preprocessing, part_name, prepared
 from trevision.data.reading import Reading, find_column, find_label_column, kind_of, listed
 from trevision.data.rows import SourceRows
 from trevision.data.tables import Table, open_table
@@ -72,7 +72,7 @@ def read_table(
         _check_columns(table, preprocessing)
     first, second = halves(progress)
     found, sample = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
-    labels, notes = label_column(found.labels)
+    labels, notes = label_column(found.labels, str(table.path))
     chosen = sort_rows(labels, found.clean, str(table.path))
     notes = (*table.notes, *notes, *chosen.notes)
     if preprocessing is None:
@@ -116,7 +116,7 @@ def read_table_rows(
     x, misfits = transformed(table, preprocessing, np.arange(found.rows), second)
     labels = None
     if roles.label is not None:
-        labels = label_texts(label_column(found.labels)[0])
+        labels = label_texts(label_column(found.labels, str(table.path))[0])
     return SourceRows(x, labels, found.names, np.arange(found.rows), (*table.notes, *misfits))
 
 
@@ -137,9 +137,10 @@ def _clean_rows(
             f"clean_source must be a .csv or .parquet file, as the source is, got {reading.clean_source!r}"
         )
     table = open_table(reading.clean_source)
-    label = find_label_column(table.path, table.header, reading)
+    label = find_label_column(table, reading)
     found, _ = survey(table, Roles(label), None, sample_rows=0)
-    rows, codes, note = trusted_codes(label_column(found.labels)[0], classes, str(table.path))
+    labels, _ = label_column(found.labels, str(table.path))
+    rows, codes, note = trusted_codes(labels, classes, str(table.path))
     _check_columns(table, preprocessing)
     place = np.full(found.rows, -1)
     place[rows] = np.arange(len(rows))
@@ -151,12 +152,12 @@ def training_roles(table: Table, reading: Reading) -> Roles:
     """The places of the columns that the reading gives a role; every named column has to be there."""
     for role in ("text_column", "ignore_column"):
         for name in getattr(reading, role):
-            find_column(table.path, table.header, name, role)
+            find_column(table, name, role)
     named, clean = (
-        None if column is None else find_column(table.path, table.header, column, role)
+        None if column is None else find_column(table, column, role)
         for column, role in ((reading.name_column, "name_column"), (reading.clean_column, "clean_column"))
     )
-    return Roles(find_label_column(table.path, table.header, reading), named, clean)
+    return Roles(find_label_column(table, reading), named, clean)
 
 
 def prediction_roles(table: Table, reading: Reading) -> Roles:
@@ -176,13 +177,14 @@ def _label_if_any(table: Table, reading: Reading) -> int | None:
     if reading.label_column is not None:
         return _place_if_any(table, reading.label_column)
     try:
-        return find_label_column(table.path, table.header, reading)
+        return find_label_column(table, reading)
     except DataError:
         return None
 
 
 def _place_if_any(table: Table, name: str | None) -> int | None:
-    return table.header.index(name) if name in table.header else None
+    names = table.header if name in table.header else table.columns
+    return names.index(name) if name in names else None
 
 
 def halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
@@ -303,18 +305,22 @@ def recognise_columns(
     """The columns to learn from, by the sample, and notes on those that are not used."""
     columns, notes = [], []
     for place, name in enumerate(table.columns):
-        if place in roles.places or table.header[place] in reading.ignore_column:
+        called = {name, table.header[place]}
+        if place in roles.places or called & set(reading.ignore_column):
             continue
-        if table.header[place] in reading.text_column:
+        if called & set(reading.text_column):
             columns.append(Column(name, "text"))
             continue
-        column = recognise(name, sample.column(name))
+        # A file that separates fields by another sign than the comma may need it for its numbers.
+        column = recognise(name, sample.column(name), decimal_comma=table.delimiter != ",")
         if name in found.counting and found.rows > 2:
             column = Column(name, "ignored", reason="only counts the rows")
         if column.kind == "ignored":
             notes.append(f"Column {name!r} is not used: it {column.reason}.")
         else:
             columns.append(column)
+        if column.decimal_comma:
+            notes.append(f"The comma in column {name!r} is read as a decimal point.")
         if column.date_format == "%m/%d/%Y":
             notes.append(f"Dates in column {name!r} are read as month/day/year.")
     if not columns:
@@ -344,8 +350,8 @@ def transformed(
             x[here[used]] = preprocessing.transform(ready)
         start += len(here)
     notes = tuple(
-        f"Column {name!r}: {counted(number, 'value')} taken as missing, being no number, date or truth "
-        f"(the first in row {row})."
+        f"Column {name!r}: {counted(number, 'value')} taken as missing, being no number, date or truth, "
+        f"or too large a number (the first in row {row})."
         for name, (number, row) in misfits.items()
     )
     return torch.from_numpy(x), notes
@@ -362,7 +368,7 @@ def _count_misfits(
     for column in columns:
         if column.kind not in ("number", "boolean", "date"):
             continue
-        name = f"{column.name} ({DATE_PARTS[0]})" if column.kind == "date" else column.name
+        name = part_name(column, DATE_PARTS[0], columns) if column.kind == "date" else column.name
         lost = np.isnan(ready[name].to_numpy())
         lost &= ~values[column.name].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         if lost.any():

@@ -1,4 +1,4 @@
-"""Tables on disk as a stream of blocks: .csv of any common form, and .parquet.
+"""Tables on disk as a stream of blocks: .csv or .tsv of any common form, and .parquet.
 
 A .csv arrives as text, whatever it holds: what a column is can only be said once all of it was seen. A table
 of any length is read in blocks of some megabytes, and what cannot be read is told with its file and row.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,28 @@ import pyarrow.parquet
 from trevision.data.dataset import DataError
 from trevision.data.download import Progress
 
+TEXT_SUFFIXES = (".csv", ".tsv")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES)
+
 BLOCK_BYTES = 16 << 20
 BLOCK_ROWS = 65_536
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>")
 """What stands for a value that is not there."""
 
 DELIMITERS = ",;\t|"
+# pyarrow counts columns from 0, and rows from 1 with the header.
+_MISFIT = re.compile(r"CSV column #([0-9]+): Row #([0-9]+): .*invalid value '(.*)'")
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a .csv file is written: its encoding, its separator, and how many empty lines it begins with."""
+
+    encoding: str
+    delimiter: str
+    blank_lines: int
 
 
 @dataclass(frozen=True)
@@ -44,30 +60,26 @@ class Table:
     read: Callable[[bool, Progress | None], Iterator[pa.RecordBatch]]
     schema: pa.Schema | None = None
     """The types of a .parquet file; None for text."""
-    delimiter: str = ","
+    form: Form | None = None
+    """How a text is written; None for a .parquet file."""
+
+    @property
+    def delimiter(self) -> str:
+        return "," if self.form is None else self.form.delimiter
 
     def blocks(self, progress: Progress | None = None, *, verbatim: bool = False) -> Iterator[pa.RecordBatch]:
         """All rows in order; with `verbatim`, text that stands for a missing value stays text."""
         return self.read(verbatim, progress)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How a .csv file is written: its encoding, its separator, and how many empty lines it begins with."""
-
-    encoding: str
-    delimiter: str
-    blank_lines: int
-
-
 def open_table(path: Path | str) -> Table:
-    """The table at `path`, .csv or .parquet; it is looked at, not read."""
+    """The table at `path`, one of `TABLE_SUFFIXES`; it is looked at, not read."""
     path = Path(path).expanduser()
     if not path.exists():
         raise DataError(f"{path}: there is no such file")
     if not path.is_file():
         raise DataError(f"{path}: must be a file, but is a folder")
-    return _open_parquet(path) if path.suffix.lower() == ".parquet" else _open_csv(path)
+    return _open_parquet(path) if path.suffix.lower() in PARQUET_SUFFIXES else _open_csv(path)
 
 
 def _open_parquet(path: Path) -> Table:
@@ -97,7 +109,8 @@ def _open_csv(path: Path) -> Table:
     def read(verbatim: bool, progress: Progress | None) -> Iterator[pa.RecordBatch]:
         rows = 0
         last = None
-        for block in _csv_blocks(path, form, columns, verbatim, progress):
+        types = dict.fromkeys(columns, pa.string())
+        for block in csv_blocks(path, form, columns, types, progress, verbatim=verbatim):
             rows += block.num_rows
             last = block if block.num_rows else last
             yield block
@@ -106,12 +119,20 @@ def _open_csv(path: Path) -> Table:
         if open_quote and any("\n" in str(column[-1]) for column in last.columns):
             raise DataError(f"{path}: a quotation mark that opens in row {rows - 1} is never closed")
 
-    return Table(path, header, columns, notes + more_notes, read, delimiter=form.delimiter)
+    return Table(path, header, columns, notes + more_notes, read, form=form)
 
 
-def _csv_blocks(
-    path: Path, form: _Form, names: list[str], verbatim: bool, progress: Progress | None
+def csv_blocks(
+    path: Path,
+    form: Form,
+    names: list[str],
+    types: dict[str, pa.DataType],
+    progress: Progress | None,
+    *,
+    verbatim: bool = False,
+    decimal_point: str = ".",
 ) -> Iterator[pa.RecordBatch]:
+    """The columns of `types`, in that order and of those types, of a file with the columns `names`."""
     ragged: list[pa.csv.InvalidRow] = []
 
     def refuse(row: pa.csv.InvalidRow) -> str:
@@ -132,8 +153,8 @@ def _csv_blocks(
                     delimiter=form.delimiter, newlines_in_values=True, invalid_row_handler=refuse
                 ),
                 pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=not verbatim,
-                    null_values=list(MISSING),
+                    column_types=types, include_columns=list(types), strings_can_be_null=not verbatim,
+                    null_values=list(MISSING), decimal_point=decimal_point,
                 ),
             )  # fmt: skip
             for block in blocks:
@@ -150,12 +171,18 @@ def _csv_blocks(
             raise DataError(
                 f"{path}: holds a row of more than {BLOCK_BYTES >> 20} MB; is a quotation mark left open?"
             ) from None
+        if misfit := _MISFIT.search(str(error)):
+            column, row, value = misfit.groups()
+            raise DataError(
+                f"{path}: column {names[int(column)]!r} must hold numbers, got {value!r} in row "
+                f"{int(row) - 2 - form.blank_lines}"
+            ) from None
         raise DataError(f"{path}: cannot be read as a table ({error})") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _ragged_row(path: Path, row: pa.csv.InvalidRow, form: _Form) -> DataError:
+def _ragged_row(path: Path, row: pa.csv.InvalidRow, form: Form) -> DataError:
     number = row.number - 2 - form.blank_lines  # counted from 1, with the header
     if row.actual_columns > row.expected_columns:
         count, repair = "too many", f"put fields that hold a {form.delimiter!r} in quotes"
@@ -218,7 +245,7 @@ def _single_byte_encoding(path: Path) -> str:
     return "cp1252"
 
 
-def _header(path: Path, encoding: str) -> tuple[list[str], _Form]:
+def _header(path: Path, encoding: str) -> tuple[list[str], Form]:
     """The names in the first row; of the usual signs the most frequent there separates fields."""
     text_encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     with path.open(encoding=text_encoding, newline="") as file:
@@ -236,7 +263,7 @@ def _header(path: Path, encoding: str) -> tuple[list[str], _Form]:
     bare = "".join(first.split('"')[::2])
     delimiter = max(DELIMITERS, key=lambda sign: (bare.count(sign), sign == ","))
     names = next(csv.reader(io.StringIO(first, ""), delimiter=delimiter))
-    return [name.strip() for name in names], _Form(encoding, delimiter, blank_lines)
+    return [name.strip() for name in names], Form(encoding, delimiter, blank_lines)
 
 
 def _distinct(header: list[str]) -> tuple[list[str], tuple[str, ...]]:

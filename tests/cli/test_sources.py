@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
+import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +115,31 @@ def with_spaces_and_semicolons(folder: Path) -> Path:
     return folder / "data.csv"
 
 
+def with_decimal_commas(folder: Path) -> Path:
+    frame().drop(columns="colour").to_csv(folder / "data.csv", index=False, sep=";", decimal=",")
+    return folder / "data.csv"
+
+
+def with_a_number_too_large(folder: Path) -> Path:
+    table = frame()
+    table.loc[9, "size"] = 1e300
+    table.to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"
+
+
+def with_a_date_and_a_column_named_like_its_part(folder: Path) -> Path:
+    dates = pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d")
+    table = frame().assign(sold=dates)
+    table["sold (days)"] = np.where(np.arange(ROWS) % 3, "few", "many")
+    table.to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"
+
+
+def with_tabs(folder: Path) -> Path:
+    frame().to_csv(folder / "data.tsv", index=False, sep="\t")
+    return folder / "data.tsv"
+
+
 HANDLED: dict[str, tuple[Callable[[Path], Path], list[str], int]] = {
     "plain": (plain_csv, [], 60),
     "missing labels": (with_missing_labels, ["2 rows without a label left out (rows 3, 17)"], 58),
@@ -121,6 +150,10 @@ HANDLED: dict[str, tuple[Callable[[Path], Path], list[str], int]] = {
     "other bytes": (with_other_bytes, ["data.csv is not in UTF-8", "line 2 is the first"], 60),
     "repeated column": (with_a_repeated_column, ["Column 2 is named 'size' like another"], 60),
     "odd number": (with_a_number_that_is_none, ["Column 'size': 1 value taken as missing", "row 9"], 60),
+    "decimal commas": (with_decimal_commas, ["comma in column 'size' is read as a decimal point"], 60),
+    "large number": (with_a_number_too_large, ["Column 'size': 1 value taken", "too large", "row 9"], 60),
+    "date's part": (with_a_date_and_a_column_named_like_its_part, [], 60),
+    "tabs": (with_tabs, [], 60),
     "spaces": (with_spaces_and_semicolons, ["Spaces around 1 label"], 60),
 }
 
@@ -217,6 +250,11 @@ def doubtful_truths(folder: Path) -> Path:
     return folder / "data.csv"
 
 
+def list_labels(folder: Path) -> Path:
+    frame().assign(label=[[row % 2] for row in range(ROWS)]).to_parquet(folder / "data.parquet")
+    return folder / "data.parquet"
+
+
 REFUSED: dict[str, tuple[Callable[[Path], Path], list[str], list[str]]] = {
     "too many fields": (ragged, [], ["data.csv: row 7 has too many fields, 4 instead of 3"]),
     "too few fields": (short_row, [], ["data.csv: row 7 has too few fields, 1 instead of 3"]),
@@ -237,6 +275,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], list[str], list[str]]] = {
     "no truth": (doubtful_truths, ["--clean-column", "sure"], ["'perhaps' in row 9"]),
     "column twice": (plain_csv, ["--text-column", "label", "--label-column", "label"], ["different columns"]),
     "image size": (plain_csv, ["--image-size", "32"], ["image_size is a choice for images"]),
+    "list labels": (list_labels, [], ["data.parquet: labels must be words, whole numbers or truths"]),
     "no file": (lambda folder: folder / "none.csv", [], ["none.csv: there is no such file"]),
 }
 
@@ -406,3 +445,150 @@ def test_the_reading_is_stored_and_another_one_is_another_run(tmp_path, capsys):
     with pytest.raises(SystemExit):
         fit(source)
     assert "another reading" in capsys.readouterr().err
+
+
+def numbered(folder: Path, name: str, write: Callable[[np.ndarray], np.ndarray]) -> Path:
+    """Three classes, 0 to 2, as `write` spells them, in an .npz or a .csv file."""
+    label = np.arange(ROWS) % 3
+    x = np.random.default_rng(0).normal(size=(ROWS, 2)) + 5 * np.eye(3)[label][:, :2]
+    if name.endswith(".npz"):
+        np.savez(folder / name, x=x, y=write(label))
+    else:
+        pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": write(label)}).to_csv(folder / name, index=False)
+    return folder / name
+
+
+SPELLINGS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "1 in a .csv": ("a.csv", lambda y: y),
+    "1.0 in a .csv": ("b.csv", lambda y: y.astype(float)),
+    "1 and 1.0 in a .csv": (
+        "c.csv",
+        lambda y: np.where(np.arange(ROWS) % 2, y.astype(str), np.char.add(y.astype(str), ".0")),
+    ),
+    "int in an .npz": ("d.npz", lambda y: y),
+    "float in an .npz": ("e.npz", lambda y: y.astype(float)),
+    "bytes in an .npz": ("f.npz", lambda y: y.astype("S")),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_whole_number_is_one_class_however_it_is_spelt(spelling, tmp_path):
+    found = load(numbered(tmp_path, *SPELLINGS[spelling]))
+    assert found.class_names == ("0", "1", "2")
+    assert found.train_y.tolist() == (np.arange(ROWS) % 3).tolist()
+
+
+@pytest.mark.parametrize("trained", ["1.0 in a .csv", "bytes in an .npz"])
+def test_predictions_know_a_label_that_is_spelt_otherwise(trained, tmp_path, capsys):
+    source = numbered(tmp_path, *SPELLINGS[trained])
+    fit(source)
+    same_kind = [one for one in SPELLINGS.values() if one[0][-4:] == source.suffix]
+    for other in same_kind:
+        capsys.readouterr()
+        new = numbered(tmp_path, "new-" + other[0], other[1])
+        run("predict", tmp_path / "run", new, "--out", tmp_path / "p.csv")
+        accuracy = float(capsys.readouterr().out.split(":")[-1].strip().rstrip("%"))
+        assert accuracy > 90
+    assert set(rows_of(tmp_path / "p.csv")[0]) == {"row", "label", "P(0)", "P(1)", "P(2)"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A folder with data.csv and the run that was fitted to it, and its issues; to be copied."""
+    folder = tmp_path_factory.mktemp("finished")
+    plain_csv(folder)
+    with contextlib.chdir(folder):
+        run("fit", "data.csv", "--method", "standard", "--out", "run")
+        run("issues", "run", "--bootstrap", 10)
+    return folder
+
+
+@pytest.fixture
+def copied(finished, tmp_path) -> Path:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_labels_of_other_classes_get_no_accuracy_but_a_note(copied, tmp_path, capsys):
+    frame().replace({"cat": "chat", "dog": "chien"}).to_csv(tmp_path / "french.csv", index=False)
+    run("predict", tmp_path / "run", tmp_path / "french.csv", "--out", tmp_path / "p.csv")
+    written = capsys.readouterr()
+    assert "accuracy on the labels" not in written.out
+    assert "is a class of the run (the first is 'chat')" in written.err
+
+
+def test_a_source_that_has_changed_is_no_longer_the_run_s(copied, monkeypatch, capsys):
+    monkeypatch.chdir(copied)
+    again = ["fit", "data.csv", "--method", "standard", "--out"]
+    run(*again, "run")
+    assert "finished before; nothing was trained" in capsys.readouterr().err
+    frame().iloc[::-1].to_csv("data.csv", index=False)
+    for command in (again, ["issues"], ["report"]):
+        with pytest.raises(SystemExit) as stopped:
+            run(*command, "run")
+        assert stopped.value.code == 2
+        assert "data.csv has changed since the run was begun" in capsys.readouterr().err
+    # New rows may come from any file, also from the one that was.
+    run("predict", "run", "data.csv", "--out", "p.csv")
+    assert len(rows_of(copied / "p.csv")) == ROWS
+
+
+def test_a_run_finds_its_source_from_another_folder(finished, copied, monkeypatch):
+    (copied / "run" / "issues.csv").unlink()
+    (copied / "data.csv").unlink()
+    monkeypatch.chdir(copied)
+    run("issues", "run", "--bootstrap", 10)
+    assert rows_of(copied / "run" / "issues.csv") == rows_of(finished / "run" / "issues.csv")
+
+
+def test_the_second_of_two_columns_is_known_by_the_name_it_is_told_under(tmp_path, capsys):
+    source = with_a_repeated_column(tmp_path)
+    fit(source, "--ignore-column", "size (2)")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["model"]["shape"][0] < load(source).train_x.shape[1]
+
+
+def test_an_out_path_may_be_a_link_or_a_pipe_but_no_folder(copied, tmp_path, capsys):
+    source = copied / "data.csv"
+    target = tmp_path / "target.csv"
+    target.write_text("old")
+    (tmp_path / "link.csv").symlink_to(target)
+    run("predict", tmp_path / "run", source, "--out", tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len(rows_of(target)) == ROWS
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    run("predict", tmp_path / "run", source, "--out", pipe)
+    reader.join(timeout=60)
+    assert got == [target.read_text()]
+    assert pipe.is_fifo()
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        run("predict", tmp_path / "run", source, "--out", tmp_path)
+    assert stopped.value.code == 2
+    assert "must be a file to write, but is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "command", "says"),
+    [
+        ("model.safetensors", b"junk", "predict", "model.safetensors is no model that a run wrote"),
+        ("config.json", b"[]", "predict", "config.json must hold a JSON object"),
+        ("config.json", b"{", "predict", "config.json must be a JSON file"),
+        ("result.json", b"{}", "report", "result.json must be the result of a run, but lacks method"),
+        ("metrics.jsonl", b"{", "report", "metrics.jsonl must be"),
+        ("probabilities.npz", b"junk", "issues", "probabilities.npz: is not an .npz file"),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named_in_one_line(name, content, command, says, copied, tmp_path, capsys):
+    (tmp_path / "run" / name).write_bytes(content)
+    more = (copied / "data.csv", "--out", tmp_path / "p.csv") if command == "predict" else ()
+    with pytest.raises(SystemExit) as stopped:
+        run(command, tmp_path / "run", *more)
+    written = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert len(written.strip().splitlines()) == 1
+    assert says in written

@@ -105,6 +105,10 @@ def write_run(
     (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in history))
     outcome = {
         "method": "reweight-r",
+        "seed": 0,
+        "noise": None,
+        "epochs": len(history),
+        "seconds": 1.5,
         "test_accuracy": None,
         "noisy_validation_accuracy": 0.75,
         "selected_stage": "revision",

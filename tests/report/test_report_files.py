@@ -221,7 +221,7 @@ def test_apply_changes_the_corrected_labels_and_nothing_else(table_run, tmp_path
         [second["row"], second["name"], second["given"], second["given"], "keep"],
     )
     main(["apply", str(folder), str(corrections), "--out", str(tmp_path / "cleaned.csv")])
-    assert "1 labels changed (2 reviewed)" in capsys.readouterr().out
+    assert "1 label changed (2 reviewed)" in capsys.readouterr().out
 
     def read(name: str) -> list[list[str]]:
         with (tmp_path / name).open(newline="", encoding="utf-8") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -17,12 +18,14 @@ from trevision.cli.progress import RichProgress, data_bar
 from trevision.cli.reproduce import reproduce
 from trevision.cli.tables import accuracy, number, table
 from trevision.data import available, search_folders
+from trevision.data.labels import counted
 from trevision.experiments import Hardware, Settings, run
 from trevision.experiments.bound import bound_of_run
 from trevision.experiments.demo import METHODS as DEMO_METHODS
 from trevision.experiments.demo import NOISE, SEEDS, SOURCE, demonstrate
 from trevision.experiments.label_issues import has_issues
 from trevision.experiments.predict import predict_to_csv
+from trevision.methods.stages import TransitionWarning
 from trevision.report import apply_corrections, write_report
 
 # `rich` would read square brackets in paths and class names as markup.
@@ -117,7 +120,10 @@ def fit(
     with (
         RichProgress(f"{settings.method} on {source}", errors) as progress,
         data_bar(errors, source) as reading,
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("ignore", TransitionWarning)  # told below, among the result's warnings
+        finished_before = (out / "result.json").is_file()
         result = run(source, settings, out, hardware, data_dir, progress, reading)
     if int(os.environ.get("LOCAL_RANK", "0")):
         return  # one of several processes tells the result
@@ -137,6 +143,8 @@ def fit(
     rows.append(("epochs, seconds", f"{result['epochs']}, {result['seconds']:.0f}"))
     rows.append(("ended because", result["stopped_because"]))
     console.print(table(["", str(out)], rows))
+    if finished_before:
+        errors.print("note: this run was finished before; nothing was trained", soft_wrap=True)
     for note in result.get("data_notes", []):
         errors.print(f"note: {note}", soft_wrap=True)
     for warning in result["warnings"]:
@@ -171,11 +179,11 @@ def predict(
     """
     with data_bar(errors, source) as reading:
         done = predict_to_csv(run_folder, source, out, data_dir, reading)
-    console.print(f"{done.rows} predictions written to {out}")
+    console.print(f"{done.rows} predictions written to {out}", soft_wrap=True)
     for note in done.notes:
         errors.print(f"note: {note}", soft_wrap=True)
     if done.accuracy is not None:
-        console.print(f"accuracy on the labels of {source}: {accuracy(done.accuracy)}")
+        console.print(f"accuracy on the labels of {source}: {accuracy(done.accuracy)}", soft_wrap=True)
 
 
 def report(
@@ -206,7 +214,7 @@ def report(
     with data_bar(errors, "the run's source") as reading:
         done = write_report(run_folder, out, suspects, data_dir, reading)
     console.print(
-        f"{done.listed} of {done.doubtful} doubtful labels are listed in {done.path}", soft_wrap=True
+        f"the {done.listed} most suspicious of {done.labels} labels are listed in {done.path}", soft_wrap=True
     )
 
 
@@ -233,9 +241,8 @@ def apply(
     """
     with data_bar(errors, "the run's source") as reading:
         done = apply_corrections(run_folder, corrections, out, data_dir, reading)
-    console.print(
-        f"{done.changed} labels changed ({done.decided} reviewed), written to {out}", soft_wrap=True
-    )
+    changed = counted(done.changed, "label")
+    console.print(f"{changed} changed ({done.decided} reviewed), written to {out}", soft_wrap=True)
 
 
 def bound(run_folder: RunFolder, /, delta: float = 0.05, data_dir: Path | None = None) -> None:

@@ -43,6 +43,8 @@ def issues(
         level: The share of intervals that are to hold the truth.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
+    if show < 0:
+        raise ValueError(f"show must be a number of labels to print, 0 or more, got {show}")
     with (
         data_bar(errors, "the run's source") as reading,
         RichProgress(str(run_folder), errors) as progress,

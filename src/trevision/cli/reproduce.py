@@ -17,10 +17,10 @@ from trevision.data import SOURCES
 from trevision.experiments import Hardware
 from trevision.experiments.estimate import Estimate, Record, in_words
 from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
-from trevision.experiments.run import read_noise
 from trevision.experiments.tables import REAL, SPECS, Plan, Planned, make_plan, planned_runs
 from trevision.experiments.workers import make_workers, usable_cores
 from trevision.methods import SCHEDULES
+from trevision.noise import canonical_name
 
 console = Console(markup=False, highlight=False)
 errors = Console(stderr=True, markup=False, highlight=False)
@@ -126,6 +126,17 @@ def reproduce(
         sys.exit(1)
 
 
+def _noise(name: str) -> str:
+    """A noise by its one name; a file is read with the data, whose classes it must have."""
+    if name == REAL:
+        return name
+    if Path(name).suffix in (".csv", ".npy"):
+        if not Path(name).is_file():
+            raise ValueError(f"noise must be a name such as sym-50 or a file with a matrix: no file {name}")
+        return name
+    return canonical_name(name)
+
+
 def _plans(
     what: str,
     datasets: Sequence[str],
@@ -139,9 +150,7 @@ def _plans(
     schedule = schedule or spec.schedule
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
-    for name in noises:
-        if name != REAL:
-            read_noise(name, 10)
+    noises = [_noise(name) for name in noises]
     names = list(dict.fromkeys(datasets)) or [spec.datasets[0]]
     for name in names:
         if name not in (*SOURCES, *spec.datasets) and not name.lower().endswith(".npz"):

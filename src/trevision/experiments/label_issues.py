@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 
 from trevision.data import DataError, Dataset, places_of
+from trevision.data.arrays import npz_members
 from trevision.estimation import Finding, RowSource, diagnose
 from trevision.experiments.noise_estimate import Watch, WatchedRows
 from trevision.experiments.run import (
@@ -76,8 +77,11 @@ def find_run_issues(
     path = folder / OUT_OF_SAMPLE_FILE
     if not path.is_file():
         _predict_out_of_sample(folder, source, settings, dataset, progress or NoProgress())
-    with np.load(path, allow_pickle=False) as arrays:
-        probs, labels, rows, folds = (arrays[name] for name in ("probs", "labels", "rows", "folds"))
+    arrays = npz_members(path)
+    needed = ("probs", "labels", "rows", "folds")
+    if lacking := [name for name in needed if name not in arrays]:
+        raise DataError(f"{path}: lacks {', '.join(lacking)}; remove it to have it made again")
+    probs, labels, rows, folds = (arrays[name] for name in needed)
     watched: RowSource = probs if watch is None else WatchedRows(probs, watch)
     issues = find_label_issues(watched, labels, bootstrap=bootstrap, level=level, random_state=settings.seed)
     findings = diagnose(probs, labels, issues.estimate, dataset.class_names, settings.seed)

@@ -61,9 +61,14 @@ def predict_to_csv(
 
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, write)
-    accuracy = None
+    accuracy, notes = None, found.notes
     if labels is not None:
         texts = labels.astype(str)
-        known = texts != ""
-        accuracy = float(np.mean((predicted.astype(str) == texts)[known])) if known.any() else None
-    return Predicted(len(x), accuracy, found.notes)
+        given = texts != ""
+        if np.isin(texts, saved.card.classes.astype(str)).any():
+            accuracy = float(np.mean((predicted.astype(str) == texts)[given]))
+        elif given.any():
+            first = str(texts[np.flatnonzero(given)[0]])
+            none_known = f"No label of {source} is a class of the run (the first is {first!r}): no accuracy."
+            notes = (*notes, none_known)
+    return Predicted(len(x), accuracy, notes)

@@ -30,6 +30,12 @@ def read_prior(text: str | None, num_classes: int) -> Prior | None:
     )
 
 
+def named_in(text: str | None) -> list[str]:
+    """The files, or noises, that such a text names."""
+    said = {} if text is None else parse(text)
+    return [said[word] for word in ("support", "known") if word in said]
+
+
 def _read_known_rows(name: str, num_classes: int) -> dict[int, np.ndarray]:
     matrix = _read_matrix(name, "known", num_classes)
     rows = {place: row for place, row in enumerate(matrix) if not np.isnan(row).all()}

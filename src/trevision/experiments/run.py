@@ -30,7 +30,8 @@ from trevision.data import (
 )
 from trevision.data.image_files import PHOTOGRAPH
 from trevision.experiments.anchors import remove_anchors
-from trevision.experiments.prior_files import read_prior
+from trevision.experiments.named_files import check_unchanged, describe, located
+from trevision.experiments.prior_files import named_in, read_prior
 from trevision.experiments.record import summarise
 from trevision.methods import (
     Learned,
@@ -53,7 +54,7 @@ from trevision.training import (
     launch,
 )
 from trevision.training.checkpoint import write_atomically
-from trevision.training.folder import ModelCard, save_model, write_json
+from trevision.training.folder import ModelCard, read_json, save_model, write_json
 
 VALIDATION_SHARE = 0.1
 OUT_OF_SAMPLE_FILE = "probabilities.npz"
@@ -61,6 +62,10 @@ STANDARDISED_FILES = 2000
 """Images in files that tell the mean and the scale of all."""
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
 """What identifies a run whatever its default; any other setting may be added without renaming old runs."""
+BESIDE_SETTINGS = ("model", "files")
+"""What config.json says besides source and settings."""
+ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
+"""What every result.json tells, whatever was run."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class Hardware:
     devices: int = 1
     """Number of devices (or CPU processes) that share each batch."""
     precision: str = "32-true"
-    """Lightning Fabric's precision: 32-true, bf16-mixed, ..."""
+    """Lightning Fabric's precision: 32-true, 16-mixed or bf16-mixed."""
     threads: int | None = 1
     """CPU threads a process. One gives the same bits whatever the number of cores, and those of `reproduce`;
     more are faster for large networks. None leaves torch's own choice."""
@@ -168,6 +173,10 @@ def begin(
 ) -> Begun:
     """Set a run up: read and corrupt its data, make its problem, write config.json; arguments as `run`."""
     hardware = hardware or Hardware()
+    if settings.seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {settings.seed}")
+    if hardware.threads is not None and hardware.threads < 1:
+        raise ValueError(f"threads must be at least 1, got {hardware.threads}")
     if settings.remove_anchors is not None:
         check_share(settings.remove_anchors)
     if hardware.threads is not None:
@@ -186,6 +195,9 @@ def begin(
     problem = replace(problem, prior=prior)
     problem.check(settings.method)
     config = run_config(source, settings)
+    named = (source, settings.reading.clean_source, settings.noise, settings.weights)
+    files = describe(*named, *named_in(settings.options.prior))
+    config |= {"files": files} if files else {}
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
@@ -217,12 +229,13 @@ def run_config(source: str, settings: Settings) -> dict[str, Any]:
 
 
 def canonical(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as JSON gives it back, without its model and without what was left at its default.
+    """A config as JSON gives it back, without its model, its files and what was left at its default.
 
     Two configs of the same run are equal in this form, also when one was written before a setting existed.
     """
     plain = json.loads(json.dumps(config))
-    plain.pop("model", None)
+    for beside in BESIDE_SETTINGS:
+        plain.pop(beside, None)
     return _chosen(plain, json.loads(json.dumps(asdict(Settings()))))
 
 
@@ -306,13 +319,21 @@ def standardise_for(x: Rows) -> Standardise:
 
 
 def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
-    """Source and settings as a run's config.json tells them."""
-    given = {name: value for name, value in config.items() if name not in ("source", "model")}
+    """Source and settings as a run's config.json tells them; an error if a file has changed since.
+
+    What was named from another folder than the present one is named by its whole path.
+    """
+    given = {name: value for name, value in config.items() if name not in ("source", *BESIDE_SETTINGS)}
+    files = config.get("files", {})
+    check_unchanged(files)
     try:
         reading = Reading.from_json(given.get("reading", {}))
-        return config["source"], Settings(
-            **given | {"options": Options(**given["options"]), "reading": reading}
-        )
+        if reading.clean_source is not None:
+            reading = replace(reading, clean_source=located(reading.clean_source, files))
+        for key in ("noise", "weights"):
+            given[key] = None if given.get(key) is None else located(given[key], files)
+        settings = Settings(**given | {"options": Options(**given["options"]), "reading": reading})
+        return located(config["source"], files), settings
     except (KeyError, TypeError) as error:
         raise ValueError(f"config.json must be that of a run of this version, but {error}") from None
 
@@ -353,15 +374,27 @@ def finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | No
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ValueError(f"out must be a new folder or that of an earlier run, got {folder}")
         return None
-    known, wanted = canonical(json.loads(path.read_text(encoding="utf-8"))), canonical(config)
+    found = read_json(path)
+    known, wanted = canonical(found), canonical(config)
     if known != wanted:
         changed = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
         raise ValueError(
             f"{folder} holds a run with another {', '.join(changed) or 'configuration'}; "
             "choose another folder, or remove it"
         )
-    result = folder / "result.json"
-    return json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
+    check_unchanged(found.get("files", {}))
+    return read_result(folder) if (folder / "result.json").exists() else None
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """What a finished run's result.json holds."""
+    path = folder / "result.json"
+    result = read_json(path)
+    if lacking := [key for key in ALWAYS_TOLD if key not in result]:
+        raise ValueError(
+            f"{path} must be the result of a run, but lacks {', '.join(lacking)}; was it edited?"
+        )
+    return result
 
 
 def _write_outcome(

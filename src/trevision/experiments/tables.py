@@ -6,7 +6,6 @@ Rows are methods, or estimators of T alone, with or without anchor points ("A", 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from trevision.experiments.estimators import ESTIMATORS, estimator_names, lackin
 from trevision.experiments.run import Settings, canonical, run_config
 from trevision.experiments.sharing import run_name
 from trevision.methods import METHODS, Options
+from trevision.training.folder import read_json
 
 Anchors = Literal["A", "N/A"]
 REAL = "real"  # the noise that data come with
@@ -374,9 +374,4 @@ def _part(comparison: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} must be a JSON file, but is not ({error}); remove it") from None
+    return read_json(path) if path.is_file() else None

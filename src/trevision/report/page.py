@@ -16,6 +16,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trevision.data import Progress
+from trevision.data.tables import TABLE_SUFFIXES
 from trevision.experiments.run import read_source
 from trevision.report.curves import draw_curves, stage_lines
 from trevision.report.matrices import draw_matrices
@@ -38,11 +39,11 @@ SCRIPTS = ("theme.js", "matrix.js", "csv.js", "review.js")
 
 @dataclass(frozen=True)
 class Written:
-    """The page that was written, how many suspects it lists, and how many there are."""
+    """The page that was written, how many labels it lists, and of how many."""
 
     path: Path
     listed: int
-    doubtful: int
+    labels: int
 
 
 def write_report(
@@ -170,7 +171,7 @@ def review_key(run: RunRecord, listed: list[Suspect]) -> str:
 def _suffix_of_labels(source: str) -> str:
     """The kind of file that cleaned labels are written to: the source's own, or a list of image files."""
     suffix = Path(source).suffix.lower()
-    return suffix if suffix in (".csv", ".parquet", ".npz") else ".csv"
+    return suffix if suffix in (*TABLE_SUFFIXES, ".npz") else ".csv"
 
 
 def _asset(name: str) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from trevision.experiments.run import Settings, settings_of
-from trevision.training.folder import load_model
+from trevision.experiments.run import Settings, read_result, settings_of
+from trevision.training.folder import load_model, read_json
 
 VERDICTS = ("good", "caution", "bad")
 
@@ -21,7 +21,7 @@ ISSUE_COLUMNS = ("row", "name", "given", "suggested", "p_given", "p_suggested", 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One doubtful label; `likely` if it is among the estimated number of wrong ones."""
+    """A label and what is suspected of it; `likely` if it is among the estimated number of wrong ones."""
 
     row: int
     name: str
@@ -73,18 +73,16 @@ class RunRecord:
     revised: np.ndarray
     noise: FoundNoise
     suspects: list[Suspect]
-    """Every doubtful label, most suspicious first."""
+    """Every label, most suspicious first."""
 
 
 def read_run(folder: Path) -> RunRecord:
     """Read a run folder; an error says which command writes what is missing."""
     saved = load_model(folder)
     source, settings = settings_of(saved.config)
-    result = _read_json(_written_by(folder / "result.json", "fit"))
-    history = [
-        json.loads(line)
-        for line in _written_by(folder / "metrics.jsonl", "fit").read_text(encoding="utf-8").splitlines()
-    ]
+    _written_by(folder / "result.json", "fit")
+    result = read_result(folder)
+    history = _read_lines(_written_by(folder / "metrics.jsonl", "fit"))
     noise = read_noise(_written_by(folder / "noise.json", "issues"))
     suspects = read_suspects(_written_by(folder / "issues.parquet", "issues"), noise.classes)
     classes = tuple(map(str, saved.card.classes))
@@ -109,7 +107,7 @@ def read_run(folder: Path) -> RunRecord:
 
 def read_noise(path: Path) -> FoundNoise:
     """noise.json, with every matrix checked to be square in its classes."""
-    found = _read_json(path)
+    found = read_json(path)
     try:
         classes = tuple(map(str, found["classes"]))
         matrices = {
@@ -137,7 +135,7 @@ def read_noise(path: Path) -> FoundNoise:
 
 
 def read_suspects(path: Path, classes: tuple[str, ...]) -> list[Suspect]:
-    """The doubtful labels of issues.parquet, in its order."""
+    """The labels of issues.parquet, in its order."""
     again = f"run `trevision issues {path.parent}` again"
     try:
         table = pyarrow.parquet.read_table(path, columns=list(ISSUE_COLUMNS))
@@ -173,8 +171,10 @@ def _written_by(path: Path, command: str) -> Path:
     )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_lines(path: Path) -> list[dict[str, Any]]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}); was it edited?") from None
+        raise ValueError(
+            f"{path} must be JSON, a line an epoch, but is not ({error}); was it edited?"
+        ) from None

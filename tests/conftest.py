@@ -50,3 +50,9 @@ def blobs_file(blobs: Blobs, tmp_path: Path) -> Path:
     path = tmp_path / "blobs.npz"
     np.savez(path, x=blobs.x, y=blobs.clean, x_test=blobs.test_x, y_test=blobs.test_y)
     return path
+
+
+@pytest.fixture
+def every_epoch_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short an epoch is, a stopped run continues after it."""
+    monkeypatch.setattr("trevision.training.loop.KEEPING", np.inf)

@@ -117,6 +117,15 @@ def test_the_total_variation_loss_equals_a_loop_written_from_its_equation() -> N
     assert total_variation_nll(logits, labels, ASYMMETRIC, gamma=0.3).item() == pytest.approx(expected)
 
 
+def test_both_regularised_losses_have_their_papers_weights_unless_told_otherwise() -> None:
+    logits, labels = a_batch()
+    t = ASYMMETRIC.tolist()
+    forward = slow_forward(logits, labels, t)
+    volume, variation = math.log(slow_determinant(t)), slow_total_variation(logits)
+    assert volume_nll(logits, labels, ASYMMETRIC).item() - forward == pytest.approx(1e-4 * volume, rel=1e-6)
+    assert total_variation_nll(logits, labels, ASYMMETRIC).item() - forward == pytest.approx(-0.1 * variation)
+
+
 # ---- special cases
 
 

@@ -263,3 +263,21 @@ def test_ray_that_is_not_installed_is_said_in_one_line(tmp_path, capsys, monkeyp
         reproduce(tmp_path / "new", *TINY, "--ray", "local")
     assert stopped.value.code == 2
     assert "pip install 'trevision[ray]'" in capsys.readouterr().err
+
+
+def test_noise_may_be_a_file_for_any_number_of_classes_and_a_name_in_any_spelling(tmp_path, capsys):
+    np.savez(tmp_path / "four.npz", x=np.eye(40, 3), y=np.arange(40) % 4)
+    np.savetxt(tmp_path / "T.csv", 0.7 * np.eye(4) + 0.1 * (1 - np.eye(4)), delimiter=",")
+    how = ("floor", "--dataset", tmp_path / "four.npz", "--methods", "forward", "--seeds", 1, "--dry-run")
+    how += ("--seeds-without-anchors", 0)
+    reproduce(tmp_path / "results", *how, "--noise", tmp_path / "T.csv")
+    assert "1 of 1 runs to do" in capsys.readouterr().out
+    named = []
+    for name in ("sym-20", "SYM-20.0%"):
+        reproduce(tmp_path / "results", *how, "--noise", name)
+        named.append(capsys.readouterr().out)
+    assert named[0] == named[1]
+    with pytest.raises(SystemExit) as stopped:
+        reproduce(tmp_path / "results", *how, "--noise", tmp_path / "none.csv")
+    assert stopped.value.code == 2
+    assert "none.csv" in capsys.readouterr().err

@@ -299,7 +299,8 @@ def timeless(history: list[dict]) -> list[dict]:
         ("tv", "tv"),
     ],
 )
-def test_an_interrupted_run_resumes_to_the_same_bits(blobs, tmp_path, hasty_mentor, name, stage):
+@pytest.mark.usefixtures("hasty_mentor", "every_epoch_kept")
+def test_an_interrupted_run_resumes_to_the_same_bits(blobs, tmp_path, name, stage):
     method, options = BASELINES.get(name, (name, {}))
     whole = learn(blobs, method, **options)
     store = FolderStore(tmp_path)

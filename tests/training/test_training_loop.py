@@ -27,7 +27,6 @@ from trevision.training import (
     TrainingDiverged,
     launch,
     learning_rate,
-    loop,
     run_stage,
 )
 from trevision.training.average import WeightAverage
@@ -69,8 +68,8 @@ class StopsAfter(NoProgress):
 
 
 @pytest.mark.parametrize(("optimizer", "average"), [("sgd", 0.0), ("adam", 0.0), ("sgd", 1.5)])
-def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, monkeypatch, optimizer, average):
-    monkeypatch.setattr(loop, "KEEPING", math.inf)  # however short an epoch is, it is kept
+@pytest.mark.usefixtures("every_epoch_kept")
+def test_an_interrupted_stage_resumes_to_the_same_bits(data, tmp_path, optimizer, average):
     phase = replace(PHASE, optimizer=optimizer, lr=0.05 if optimizer == "sgd" else 1e-3, average=average)
     dropout = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 4))
 

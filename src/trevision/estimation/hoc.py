@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray, IntArray
 
@@ -156,7 +157,7 @@ def _matched(counts: FloatArray, matrix: FloatArray, prior: FloatArray) -> tuple
     threes = threes.reshape(size, size**2)
 
     def objective(values: FloatArray) -> tuple[float, FloatArray]:
-        t, p = _softmax(values[size:].reshape(size, size)), _softmax(values[:size])
+        t, p = softmax(values[size:].reshape(size, size)), softmax(values[:size])
         products = (t[:, :, None] * t[:, None, :]).reshape(size, size**2)
         off = p @ t - ones, (t.T * p) @ t - pairs, (t.T * p) @ products - threes
         # For each order, sum over the other labels of mismatch times their probability: (C, C), [j, i].
@@ -175,13 +176,7 @@ def _matched(counts: FloatArray, matrix: FloatArray, prior: FloatArray) -> tuple
         method="L-BFGS-B",
         options={"maxiter": MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8},
     )
-    return _softmax(found.x[size:].reshape(size, size)), _softmax(found.x[:size])
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    powers: FloatArray = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    powers /= powers.sum(axis=-1, keepdims=True)
-    return powers
+    return softmax(found.x[size:].reshape(size, size)), softmax(found.x[:size])
 
 
 def _through_softmax(probs: FloatArray, slope: FloatArray) -> FloatArray:

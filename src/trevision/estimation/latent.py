@@ -24,7 +24,7 @@ from scipy.stats import chi2
 from trevision.estimation.anchors import anchor_transition, usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
-from trevision.estimation.posterior import clean_given_label, nearest_on_simplex
+from trevision.estimation.posterior import clean_given_label, nearest_on_simplex, softmax
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray, IntArray
 from trevision.prior import Prior
@@ -86,7 +86,7 @@ class LatentFit:
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
         """g(x) for rows (n, C) of out-of-sample probabilities P(noisy | x)."""
-        return _softmax(_features(noisy_probs, self.basis) @ self.link + self.bias)
+        return softmax(_features(noisy_probs, self.basis) @ self.link + self.bias)
 
 
 def fit_latent(
@@ -220,7 +220,7 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     def unpack(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         link, rest = values[: size**2], values[size**2 :]
         logs = np.where(unknown, rest[size:].reshape(size, size), sample.pinned)
-        return link.reshape(size, size), rest[:size], _softmax(logs)
+        return link.reshape(size, size), rest[:size], softmax(logs)
 
     def by_label(values: FloatArray) -> FloatArray:
         """Sums of rows by given label, as columns: (C, C) from (n, C)."""
@@ -232,7 +232,7 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     def posterior(
         link: FloatArray, bias: FloatArray, matrix: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        clean = _softmax(features @ link + bias)
+        clean = softmax(features @ link + bias)
         joint = clean * matrix.T[sample.labels]
         # A trial step of the search may make a label that occurs impossible: very bad, but not infinite.
         likelihood = np.maximum(joint.sum(axis=1), np.finfo(np.float64).tiny)
@@ -299,9 +299,3 @@ def _features(probs: NDArray[np.floating], basis: FloatArray | None) -> FloatArr
         probs = (corrected + LEAST_CORRECTED / size) / (1 + LEAST_CORRECTED)
     logs: FloatArray = np.log(np.maximum(probs, LEAST_PROBABILITY), dtype=np.float64)
     return logs
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    powers: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers

@@ -8,6 +8,13 @@ from numpy.typing import NDArray
 from trevision.noise import FloatArray, IntArray
 
 
+def softmax(logits: FloatArray) -> FloatArray:
+    """Probabilities along the last axis."""
+    powers: FloatArray = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers
+
+
 def nearest_on_simplex(rows: NDArray[np.floating]) -> FloatArray:
     """For each row the nearest probabilities, in the Euclidean sense: max(v - t, 0) with the sum 1."""
     ordered = -np.sort(-rows.astype(np.float64), axis=1)

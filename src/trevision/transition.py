@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.noise import FLOAT32_TOLERANCE, validate
+from trevision.losses import validate_tensor
 from trevision.prior import Admissible, Prior
 
 Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
@@ -37,12 +37,6 @@ SIMPLEX_FLOOR = 1e-6
 
 # What a Dirichlet's row keeps of the initial one however long it goes without a count.
 DIRICHLET_FLOOR = 1e-6
-
-
-def validate_tensor(transition: Tensor) -> None:
-    """`noise.validate` of a tensor, whose rows may miss 1 by what its precision rounds."""
-    rounding = torch.finfo(transition.dtype).eps if transition.is_floating_point() else 0.0
-    validate(transition.detach().cpu().double().numpy(), tolerance=max(FLOAT32_TOLERANCE, rounding))
 
 
 class TransitionModule(nn.Module):

@@ -256,6 +256,7 @@ def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
         ({"select_by": "accuracy"}, "select_by must be one of error, loss, last, got 'accuracy'"),
         ({"estimator": "anchors"}, "estimator must be one of"),
         ({"folds": 1}, "folds must be at least 2"),
+        ({"classifier": Phase(3, optimizer="adamw")}, "optimizer must be one of sgd, adam"),
         ({"select_by": "last", "classifier": Phase(3, patience=1)}, "patience must be left out"),
     ],
 )

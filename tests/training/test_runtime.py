@@ -64,4 +64,4 @@ def test_hardware_that_cannot_be_is_refused_in_words(how: dict, says: str) -> No
 )
 def test_a_phase_with_a_misspelt_word_or_an_impossible_number_is_refused(how: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        Phase(**{"epochs": 3} | how)
+        Phase(**{"epochs": 3} | how).check()

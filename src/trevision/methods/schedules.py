@@ -96,6 +96,8 @@ class Schedule:
         if self.folds < 2:
             raise ValueError(f"folds must be at least 2, got {self.folds}")
         phases = (self.noisy_posterior, self.classifier, self.revision)
+        for phase in phases:
+            phase.check()
         if self.select_by == "last" and any(phase.patience is not None for phase in phases):
             raise ValueError(
                 "patience must be left out where select_by is last: no epoch is better than another"

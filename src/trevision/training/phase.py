@@ -46,7 +46,8 @@ class Phase:
     patience: int | None = None
     """Stop after this many epochs without a better noisy validation score; never, if not given."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise a ValueError for a word that means nothing or a number that cannot be."""
         words = {
             "optimizer": get_args(Optimizer),
             "optimizer_transition": (None, *get_args(Optimizer)),

@@ -7,7 +7,7 @@
 and how delta may move is its parameterisation:
 
 slack      T-hat + D, D free: what the paper's experiments do. Nothing keeps the rows on the simplex,
-           and with a learning rate of 1e-4 or more on D they leave it (docs/methods/t-revision.md).
+           and they leave it, the sooner the larger the learning rate of D (docs/methods/t-revision.md).
 projected  negative entries of T-hat + D set to zero, then rows normalised: the paper's footnote 2.
 simplex    rows softmax(log T-hat + D): always a transition matrix, at any learning rate.
 frozen     T-hat: the control that tells the effect of Delta T from that of more training.

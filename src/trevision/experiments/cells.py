@@ -50,7 +50,7 @@ MEASURES = {
     measure.name: measure
     for measure in (
         Measure("test_accuracy", "test accuracy in percent", _accuracy, 2),
-        Measure("transition_error", "|T - T-hat| / |T|", _transition_error, 4),
+        Measure("transition_error", "|T - T-hat| / |T| at the selected epoch", _transition_error, 4),
         Measure("transition_floor", "sampling floor of T", lambda result: result.get("transition_floor"), 4),
         Measure("error_to_floor", "error of T / sampling floor", _error_to_floor, 2),
         Measure("wrong_label_auc", "wrong-label AUC", lambda result: result.get("wrong_label_auc"), 4),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trevision.experiments.cells import Cell, Table, tabulate_each
 from trevision.experiments.rendering import (
+    ABOUT_SECONDS,
     DASH,
     SPREAD,
     Grid,
@@ -51,10 +52,9 @@ ABOUT_WRONG_LABELS = (
     "model and T on the very rows that it was trained on; without a T, by the model's probability of the "
     "given label."
 )
-ABOUT_SECONDS = (
-    "Seconds are of training, evaluation and the estimation of T in one process of one thread; stages that "
-    "several runs share are counted in each. A run is called collapsed if its classifier is right on less "
-    "than half of the test rows, or if its T is not made of numbers; its numbers count in the means."
+ABOUT_COLLAPSE = (
+    "A run is called collapsed if its classifier is right on less than half of the test rows, or if its T is "
+    "not made of numbers; its numbers count in the means."
 )
 
 
@@ -226,4 +226,4 @@ def floor_page(table: FloorTable, error_picture: str, accuracy_picture: str) -> 
 def _notes(table: FloorTable) -> list[str]:
     """What a reader must know of the numbers."""
     of_estimators = [ABOUT_ESTIMATORS] if any(row.is_estimator for row in table.rows) else []
-    return [ABOUT_ERROR, *of_estimators, ABOUT_WRONG_LABELS, ABOUT_SECONDS]
+    return [ABOUT_ERROR, *of_estimators, ABOUT_WRONG_LABELS, ABOUT_SECONDS, ABOUT_COLLAPSE]

@@ -14,7 +14,11 @@ from trevision.experiments.tables import Plan, Row
 from trevision.training.checkpoint import write_atomically
 
 DASH = "-"
-SPREAD = "mean ± standard deviation (number of runs)"
+SPREAD = "mean ± sample standard deviation (number of runs)"
+ABOUT_SECONDS = (
+    "Seconds are wall clock, of training, evaluation and the estimation of T in one process of one thread, "
+    "and longer where the machine had other work; stages that several runs share are counted in each."
+)
 CSV_HEADER = (
     *("table", "dataset", "schedule", "method", "anchors", "noise", "measure", "n", "mean", "std"),
     *("published_mean", "published_std", "difference", "failed", "missing", "collapsed"),
@@ -250,8 +254,7 @@ def docs_page(table: Table, picture: str) -> str:
         f"![{table.plan.spec.title}]({picture})",
         "",
         "## Runs",
-        f"{table.runs} runs are recorded. Seconds are of training and evaluation in one process of one "
-        f"thread, {seconds:.0f} in all; stages that several methods share are counted in each of them.",
+        f"{table.runs} runs are recorded, of {seconds:.0f} seconds in all. {ABOUT_SECONDS}",
         "",
         markdown_grid(
             ["method", "noise", "n", "mean", "std", "seconds a run", "failed", "missing"],

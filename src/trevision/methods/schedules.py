@@ -138,7 +138,7 @@ def paper(source: str, rows: int, num_classes: int) -> Schedule:
 
 
 def quick(source: str, rows: int, num_classes: int) -> Schedule:
-    """A schedule for two CPU cores: the stages of `paper` in a tenth of its epochs (docs/schedules.md).
+    """A schedule for two CPU cores: the stages of `paper` in a sixteenth of its epochs (docs/schedules.md).
 
     Small data get more epochs and smaller batches, so that each stage still makes some hundred steps.
     """

@@ -10,6 +10,13 @@ independent draws from one row of T, and the frequencies of single labels, pairs
     c3[j, k, l] = sum_i p_i T[i, j] T[i, k] T[i, l]
 
 No posterior is believed: probabilities serve to say which rows are near each other, and for nothing else.
+
+The least squares have local minima. Besides a general start there are starts in closed form: for any vector v
+
+    (sum_l c3[:, :, l] v[l]) c2^-1 = T' diag(T v) T'^-1
+
+so the eigenvectors of the left side are the rows of T (where T is regular and no p_i is zero), exact in exact
+frequencies.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import linear_sum_assignment, minimize
 
 from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
@@ -45,8 +52,19 @@ JITTER = 1e-3
 # Distances computed at a time.
 DISTANCES_AT_ONCE = 2**22
 
-# Where the search for T starts: half of the way from the uniform matrix to the identity.
+# Where a search for T starts: half of the way from the uniform matrix to the identity.
 START = 0.5
+
+# Random vectors v that starts in closed form are made with, and how many of these starts are used: the best.
+DIRECTIONS = 20
+BEST_STARTS = 3
+
+# With more classes a search takes minutes, and the general start has to do.
+MOST_CLASSES_SEARCHED = 30
+
+# Another start than the general one is believed if its loss is less by this factor: between two that explain
+# the frequencies about as well, the one that was led by nothing but "most labels are right" is the safer.
+CLEARLY_BETTER = 0.5
 
 # A softmax that starts from zero itself never leaves it.
 LEAST_START = 1e-4
@@ -76,11 +94,9 @@ def fit_hoc(
             f"hoc is for up to {MOST_CLASSES} classes, got {rows.num_classes}; use the confident joint"
         )
     triples = label_triples(rows) if start is None else start.triples
-    size = rows.num_classes
-    matrix = START * np.eye(size) + (1 - START) / size if start is None else start.transition
-    prior = np.full(size, 1 / size) if start is None else start.prior
-    found = _matched(triple_counts(rows, triples, weights), matrix, prior)
-    return Consensus(*found, triples)
+    moments = Moments.of(triple_counts(rows, triples, weights))
+    found = moments.matched() if start is None else moments.matched_from(start.transition, start.prior)
+    return Consensus(found.transition, found.prior, triples)
 
 
 def label_triples(rows: ProbabilityRows) -> IntArray:
@@ -145,38 +161,107 @@ def triple_counts(rows: ProbabilityRows, triples: IntArray, weights: FloatArray 
     return np.bincount(cells, counted, size**3).reshape(size, size, size).astype(np.float64)
 
 
-def _matched(counts: FloatArray, matrix: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The T and P(clean) nearest to the start that minimise |c1 - ^c1|^2 + |c2 - ^c2|^2 + |c3 - ^c3|^2."""
-    size, total = len(prior), counts.sum()
-    shares = counts / total
-    # As in the paper, single labels are those of rows, and pairs those of rows and their nearest neighbours.
-    # What is predicted is the same for all orders of the labels, so the mean over them is all that matters.
-    ones, pairs = shares.sum(axis=(1, 2)), shares.sum(axis=2)
-    pairs = (pairs + pairs.T) / 2
-    threes = sum(shares.transpose(order) for order in permutations(range(3))) / 6
-    threes = threes.reshape(size, size**2)
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A T and a P(clean), and how badly they explain the frequencies of labels."""
 
-    def objective(values: FloatArray) -> tuple[float, FloatArray]:
-        t, p = softmax(values[size:].reshape(size, size)), softmax(values[:size])
+    transition: FloatArray
+    prior: FloatArray
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """How often labels occur alone, (C,), in pairs, (C, C), and in `total` triples, (C, C * C): shares."""
+
+    ones: FloatArray
+    pairs: FloatArray
+    threes: FloatArray
+    total: float
+
+    @classmethod
+    def of(cls, counts: FloatArray) -> Moments:
+        """From the counts of triples, (C, C, C)."""
+        size, total = len(counts), float(counts.sum())
+        shares = counts / total
+        # As in the paper, single labels are those of rows, and pairs those of rows and their nearest
+        # neighbours. What is predicted is the same for all orders of the labels, so the mean over them is
+        # all that matters.
+        pairs = shares.sum(axis=2)
+        threes = np.asarray(sum(shares.transpose(order) for order in permutations(range(3)))) / 6
+        return cls(shares.sum(axis=(1, 2)), (pairs + pairs.T) / 2, threes.reshape(size, size**2), total)
+
+    def matched(self) -> Match:
+        """What the search from a general start finds, or one from a closed form that is clearly better."""
+        size = len(self.ones)
+        found = self.matched_from(START * np.eye(size) + (1 - START) / size, np.full(size, 1 / size))
+        if size > MOST_CLASSES_SEARCHED:
+            return found
+        others = (self.matched_from(*start) for start in self._closed_forms())
+        best = min(others, key=lambda match: match.loss)
+        return best if best.loss < CLEARLY_BETTER * found.loss else found
+
+    def matched_from(self, matrix: FloatArray, prior: FloatArray) -> Match:
+        """The T and P(clean) nearest to a start that minimise |c1 - ^c1|^2 + |c2 - ^c2|^2 + |c3 - ^c3|^2."""
+        size = len(prior)
+
+        def objective(values: FloatArray) -> tuple[float, FloatArray]:
+            t, p = softmax(values[size:].reshape(size, size)), softmax(values[:size])
+            loss, slope_t, slope_p = self._loss(t, p)
+            slopes = _through_softmax(p, slope_p), _through_softmax(t, slope_t)
+            return loss, np.concatenate([slope.ravel() for slope in slopes])
+
+        logs = (np.log(np.maximum(one, LEAST_START)).ravel() for one in (prior, matrix))
+        found = minimize(
+            objective,
+            np.concatenate([*logs]),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8},
+        )
+        t, p = softmax(found.x[size:].reshape(size, size)), softmax(found.x[:size])
+        order = _classes_of(t)
+        return Match(t[order], p[order], float(found.fun))
+
+    def _loss(self, t: FloatArray, p: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """What is minimised, and its slopes by T and P(clean)."""
+        size = len(p)
         products = (t[:, :, None] * t[:, None, :]).reshape(size, size**2)
-        off = p @ t - ones, (t.T * p) @ t - pairs, (t.T * p) @ products - threes
+        off = p @ t - self.ones, (t.T * p) @ t - self.pairs, (t.T * p) @ products - self.threes
         # For each order, sum over the other labels of mismatch times their probability: (C, C), [j, i].
         pulls = off[0][:, None], off[1] @ t.T, off[2] @ products.T
         slope_p = 2 * sum((t.T * pull).sum(axis=0) for pull in pulls)
         slope_t = 2 * p[:, None] * sum((order + 1) * pull.T for order, pull in enumerate(pulls))
-        slopes = _through_softmax(p, slope_p), _through_softmax(t, slope_t)
         loss = sum((one**2).sum() for one in off)
-        return float(total * loss), total * np.concatenate([slope.ravel() for slope in slopes])
+        return float(self.total * loss), self.total * slope_t, self.total * slope_p
 
-    logs = (np.log(np.maximum(one, LEAST_START)).ravel() for one in (prior, matrix))
-    found = minimize(
-        objective,
-        np.concatenate([*logs]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8},
-    )
-    return softmax(found.x[size:].reshape(size, size)), softmax(found.x[:size])
+    def _closed_forms(self) -> list[tuple[FloatArray, FloatArray]]:
+        """T and P(clean) by the equation with eigenvectors, for the best of some vectors v."""
+        size = len(self.ones)
+        inverse = np.linalg.pinv(self.pairs, hermitian=True)
+        tried = []
+        for direction in np.random.default_rng(0).standard_normal((DIRECTIONS, size)):
+            mixed = self.threes.reshape(size, size, size) @ direction @ inverse
+            vectors: FloatArray = np.linalg.eig(mixed)[1].real.T
+            rows = _positive(vectors * np.sign(vectors.sum(axis=1, keepdims=True)))
+            matrix = rows[_classes_of(rows)]
+            prior = _positive(np.linalg.lstsq(matrix.T, self.ones, rcond=None)[0].astype(np.float64))
+            tried.append((self._loss(matrix, prior)[0], matrix, prior))
+        tried.sort(key=lambda one: one[0])
+        return [(matrix, prior) for _, matrix, prior in tried[:BEST_STARTS]]
+
+
+def _classes_of(rows: FloatArray) -> IntArray:
+    """The order of rows, of classes unknown, in which most labels are right: frequencies tell none."""
+    order: IntArray = linear_sum_assignment(rows.T, maximize=True)[1]
+    return order
+
+
+def _positive(values: FloatArray) -> FloatArray:
+    """Rows without entries below zero that sum to one; a row of nothing else is uniform."""
+    kept = np.maximum(values, 0) + LEAST_START / values.shape[-1]
+    normalised: FloatArray = kept / kept.sum(axis=-1, keepdims=True)
+    return normalised
 
 
 def _through_softmax(probs: FloatArray, slope: FloatArray) -> FloatArray:

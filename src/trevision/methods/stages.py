@@ -152,9 +152,11 @@ def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """T with no zeros, from T and the number of rows of each class: no label may be called impossible.
 
     Half a label of each class is shared out evenly among all labels. What of it fills a zero that is known
-    to be one, the projection takes away again.
+    to be one, the projection takes away again. A class counts as at least one row for each label: its row of
+    T may come from elsewhere than its own rows, and half a label must not outweigh it.
     """
-    counts = rows[:, None] * transition + 0.5 / len(transition)
+    size = len(transition)
+    counts = np.maximum(rows, size)[:, None] * transition + 0.5 / size
     matrix: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
     return matrix
 

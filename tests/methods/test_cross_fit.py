@@ -22,7 +22,13 @@ from trevision.methods import (
 )
 from trevision.methods.cross_fit import fold_of
 from trevision.methods.schedules import ESTIMATORS
-from trevision.methods.stages import TransitionWarning, estimate_transition, fit_noisy_posterior, noisy_probs
+from trevision.methods.stages import (
+    TransitionWarning,
+    estimate_transition,
+    fit_noisy_posterior,
+    noisy_probs,
+    without_zeros,
+)
 from trevision.networks import Standardise, build
 from trevision.training import Evaluation, Phase, Runtime, launch
 
@@ -140,6 +146,21 @@ def test_every_estimator_but_anchor_has_the_out_of_sample_predictions_and_its_ze
             expected = (rows * found.transition[i, j] + 0.25) / (rows + 0.5)
             assert made[i, j] == pytest.approx(expected)
     assert made.min() > 0
+
+
+def test_a_class_without_rows_keeps_its_row_of_t():
+    matrix = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
+    filled = without_zeros(matrix, np.array([800.0, 0.0, 200.0]))
+    assert filled.min() > 0
+    np.testing.assert_allclose(filled, matrix, atol=0.06)  # half a label shared out, beside three rows
+    np.testing.assert_allclose(filled.sum(axis=1), 1)
+
+
+def test_a_single_row_cannot_be_predicted_out_of_sample():
+    setting = problem(torch.randn(2, 3), np.array([0, 1]))
+    assert len(setting.data.train_x) == 1
+    with pytest.raises(ValueError, match="at least 2 training rows"):
+        cross_fit(setting)
 
 
 def test_estimators_of_a_fit_are_those_of_an_estimate():

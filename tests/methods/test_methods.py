@@ -11,7 +11,7 @@ import torch
 
 from trevision import TransitionWarning, TRevisionClassifier, noise
 from trevision.data import NoisyData, Truth, split
-from trevision.estimation import transition_error
+from trevision.estimation import anchor_transition, transition_error
 from trevision.methods import (
     METHODS,
     Learned,
@@ -212,6 +212,28 @@ def test_the_paper_schedule_is_the_published_protocol():
     cifar10, cifar100 = (schedule_for("paper", name, 45_000, 10) for name in ("cifar10", "cifar100"))
     assert (cifar10.classifier.epochs, cifar100.classifier.epochs) == (200, 200)
     assert (cifar100.noisy_posterior.epochs, cifar100.anchor_percentile) == (15, None)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_schedule_without_epochs_leaves_the_network_as_it_was_made(blobs, method):
+    none = Phase(0, batch_size=32)
+    learned = learn(blobs, method, schedule=Schedule(none, none, none, folds=2))
+    assert np.isfinite(learned.transition).all()
+    if method not in ("decoupling", "co-teaching"):  # which have two networks
+        made = build("mlp", (8,), 4, network_seed(0, 0)).state_dict()
+        found = learned.model.network.state_dict()
+        assert all(torch.equal(found[name], value) for name, value in made.items())
+
+
+def test_anchor_points_of_many_classes_are_rows_of_their_class():
+    """With 50 equal classes the 97th percentile of a posterior is a row of another class."""
+    labels = torch.arange(1000) % 50
+    data = split(torch.zeros(1000, 1), labels.numpy(), num_classes=50, random_state=0)
+    probs = 0.8 * np.eye(50)[labels] + 0.004
+    phase = Phase(1)
+    for schedule in (Schedule(phase, phase, phase), schedule_for("paper", "my.npz", 1000, 50)):
+        percentile = problem_of(data, schedule).anchor_percentile
+        assert np.diag(anchor_transition(probs, percentile)).min() == pytest.approx(0.804)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,15 @@ def test_a_checkpoint_with_a_malicious_pickle_is_refused_and_not_run(tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("content", [b"", b"text", bytes(100), None], ids=["empty", "text", "zeros", "torn"])
+def test_a_damaged_checkpoint_is_named(tmp_path, content):
+    path = tmp_path / "stage.pt"
+    torch.save({"weights": torch.zeros(1000)}, path)
+    path.write_bytes(path.read_bytes()[:1000] if content is None else content)
+    with pytest.raises(ValueError, match=r"stage\.pt is damaged"):
+        FolderStore(tmp_path).load("stage")
+
+
 @pytest.mark.parametrize(
     "classes",
     [np.array([3, 5, 9]), np.array(["cat", "dog", "köter"]), np.array([0.0, 1.0, 2.0])],

@@ -318,6 +318,21 @@ def test_a_batch_of_one_row_is_trained_on(data):
     assert math.isfinite(result.history[-1]["train_loss"])
 
 
+def test_a_row_that_is_left_over_joins_the_last_batch(data):
+    """Batch normalisation cannot be trained on one row."""
+    sizes = []
+
+    def recording(model, batch):
+        sizes.append(len(batch.rows))
+        return plain_step(model, batch)
+
+    for rows in (64, 65, 66, 1):
+        few = replace(data, train_x=data.train_x[:rows], train_y=data.train_y[:rows])
+        stage = make_stage(few, replace(PHASE, epochs=1, batch_size=32), step=recording)
+        run_stage(stage, Evaluation(few), Runtime(launch("cpu"), MemoryStore()), seed=3)
+    assert sizes == [32, 32, 32, 33, 32, 32, 2, 1]
+
+
 def test_learning_rates_follow_their_closed_forms():
     steps = Phase(epochs=100, decay="steps", milestones=(40, 80))
     assert [learning_rate(steps, t) for t in (0, 39.9, 40, 79.9, 80)] == pytest.approx([1, 1, 0.1, 0.1, 0.01])

@@ -24,7 +24,8 @@ from scipy.stats import chi2
 from trevision.estimation.anchors import anchor_transition, usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import calibrated, confident_counts
-from trevision.estimation.posterior import clean_given_label, nearest_on_simplex, softmax
+from trevision.estimation.counted import prediction_counts
+from trevision.estimation.posterior import clean_given_label, invert, softmax
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray, IntArray
 from trevision.prior import Prior
@@ -174,8 +175,7 @@ def _fits(sample: _Sample) -> list[LatentFit]:
     rows = ProbabilityRows(sample.probs, sample.labels)
     confident = rows_to_one(calibrated(confident_counts(rows, sample.weights)))
     anchors = anchor_transition(sample.probs, usual_percentile(size))
-    cells = sample.probs.argmax(axis=1) * size + sample.labels
-    counted = np.bincount(cells, sample.weights, size**2).reshape(size, size).astype(np.float64)
+    counted = prediction_counts(rows, sample.weights)
 
     def fit_from(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
         # At first g is p itself, or the corrected p.
@@ -294,7 +294,7 @@ def _maximised(rows: ProbabilityRows, weights: FloatArray | None, fit: LatentFit
 def _features(probs: NDArray[np.floating], basis: FloatArray | None) -> FloatArray:
     """log p, or the logarithm of p corrected by `basis`, (n, C)."""
     if basis is not None:
-        corrected = nearest_on_simplex(probs @ np.linalg.pinv(basis))
+        corrected = invert(probs, basis)
         size = len(basis)
         probs = (corrected + LEAST_CORRECTED / size) / (1 + LEAST_CORRECTED)
     logs: FloatArray = np.log(np.maximum(probs, LEAST_PROBABILITY), dtype=np.float64)

@@ -18,7 +18,7 @@ import torch
 from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.schedules import ANCHOR
-from trevision.methods.stages import TransitionWarning, estimator_of, fit_noisy_posterior, noisy_probs
+from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, noisy_probs
 from trevision.training import Evaluation, StageResult
 
 
@@ -33,7 +33,7 @@ def with_out_of_sample(problem: Problem) -> Problem:
     informed = data.label_pairs is not None and problem.options.estimator is None
     if schedule.estimator == ANCHOR or informed:
         return problem
-    name = estimator_of(problem)
+    name = problem.estimator
     if len(data.train_x) <= schedule.folds:
         message = (
             f"T-hat comes from anchor points: {name} needs predictions out of sample by {schedule.folds} "
@@ -57,6 +57,8 @@ def cross_fit(
     network predicts its share of them.
     """
     data, folds = problem.data, folds or problem.schedule.folds
+    if len(data.train_x) < 2:
+        raise ValueError("predictions out of sample need at least 2 training rows, got 1")
     train_fold = fold_of(data.train_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 3]))
     valid_fold = fold_of(data.valid_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 4]))
     train_probs = np.empty((len(train_fold), data.num_classes), dtype=np.float32)

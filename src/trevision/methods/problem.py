@@ -89,7 +89,7 @@ class Options:
             )
         for name in ("lr_revision", "lr_transition", "noise_rate"):
             rate = getattr(self, name)
-            if not isinstance(rate, int | float | None):
+            if not isinstance(rate, int | float | None) or isinstance(rate, bool):
                 raise ValueError(f"{name} must be a number, got {rate!r}")
         for name in ("lr_revision", "lr_transition"):
             rate = getattr(self, name)
@@ -188,11 +188,35 @@ class Problem:
     def data(self) -> NoisyData:
         return self.evaluation.data
 
+    @property
+    def anchor_percentile(self) -> float | None:
+        """The percentile of the posterior at which a class has its anchor point; None for the maximum."""
+        chosen = self.schedule.anchor_percentile
+        return estimation.usual_percentile(self.data.num_classes) if chosen == "usual" else chosen
+
+    @property
+    def estimator(self) -> str:
+        """The estimator of T that the schedule names, or the default where that is not for so many classes.
+
+        Where the user chose it, too many classes are an error instead.
+        """
+        name, classes = self.schedule.estimator, self.data.num_classes
+        most = estimation.METHODS[name].most_classes
+        if most is None or classes <= most:
+            return name
+        if self.options.estimator is not None:
+            raise ValueError(
+                f"estimator {name} must have at most {most} classes, got {classes}; choose confident-joint"
+            )
+        return estimation.default_method(classes)
+
     def check(self, method: str) -> None:
         """Raise a ValueError for too many classes, or for a prior that does not fit the data or `method`."""
         most = MOST_CLASSES.get(method)
         if most is not None and self.data.num_classes > most:
             raise ValueError(f"method {method} is for up to {most} classes, got {self.data.num_classes}")
+        if method in SERVES["estimator"]:
+            _ = self.estimator  # it says itself if it is not for so many classes
         if self.prior is None:
             return
         self.prior.check(self.data.num_classes)

@@ -38,9 +38,9 @@ class Schedule:
     """Stage 2, step 3: the corrected loss with T-hat."""
     revision: Phase
     """Stage 2, step 4: the corrected loss with T-hat + Delta T."""
-    anchor_percentile: float | None = 97.0
-    """Which instance serves `anchor` and `dual-t` as anchor point: this percentile of the posterior, or its
-    maximum if None."""
+    anchor_percentile: float | Literal["usual"] | None = "usual"
+    """Which instance serves `anchor` and `dual-t` as anchor point: this percentile of the posterior, the
+    usual one for the number of classes (97 for ten), or its maximum if None."""
     parameterisation: Parameterisation = "slack"
     """How Delta T may move in the revision."""
     live_weight: bool = True
@@ -128,6 +128,7 @@ def paper(source: str, rows: int, num_classes: int) -> Schedule:
         noisy_posterior=Phase(epochs=20, lr=1e-2, momentum=0.0),
         classifier=Phase(epochs=200, lr=1e-2, decay="steps", milestones=(40, 80)),
         revision=Phase(epochs=200, optimizer="adam", lr=5e-7),
+        anchor_percentile=estimation.usual_percentile(num_classes),
     )
     if source in ("mnist", "fashion-mnist", "digits"):
         return replace(schedule, classifier=replace(schedule.classifier, epochs=100))
@@ -170,7 +171,6 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
             batch_size=batch,
             decay="one-cycle",
         ),
-        anchor_percentile=estimation.usual_percentile(num_classes),
         parameterisation="simplex",
         live_weight=True,
         gentle=not small,

@@ -93,7 +93,8 @@ def train_from_scratch(
     The optimiser is that of the classifier's phase, unless there is another `phase`.
     """
     model = NoisyLabelModel(problem.standardise, network, transition)
-    stage = Stage(name, model, step, phase or whole_phase(problem))
+    phase = phase or whole_phase(problem)
+    stage = Stage(name, model, step, phase, record_start=phase.epochs == 0)
     return run_stage(stage, evaluation or problem.evaluation, problem.runtime, problem.seed)
 
 

@@ -23,7 +23,6 @@ from trevision.estimation import (
     ProbabilityRows,
     anchor_transition,
     counted_transition,
-    default_method,
     dual_t_solution,
     solve_knowing,
     trusted_transition,
@@ -114,23 +113,7 @@ def _estimated(problem: Problem, posterior: StageResult) -> np.ndarray:
     if data.trusted_x is not None and data.trusted_y is not None and not chosen:
         return trusted_transition(noisy_probs(problem, posterior, data.trusted_x), data.trusted_y.numpy())
     probs = noisy_probs(problem, posterior, data.train_x)
-    return anchor_transition(probs, problem.schedule.anchor_percentile)
-
-
-def estimator_of(problem: Problem) -> str:
-    """The estimator of T that the schedule names, or `default_method` where that is not for so many classes.
-
-    Where the user chose it, too many classes are an error instead.
-    """
-    name, classes = problem.schedule.estimator, problem.data.num_classes
-    most = METHODS[name].most_classes
-    if most is None or classes <= most:
-        return name
-    if problem.options.estimator is not None:
-        raise ValueError(
-            f"estimator {name} must have at most {most} classes, got {classes}; choose confident-joint"
-        )
-    return default_method(classes)
+    return anchor_transition(probs, problem.anchor_percentile)
 
 
 def _out_of_sample_transition(
@@ -138,9 +121,9 @@ def _out_of_sample_transition(
 ) -> np.ndarray:
     """T from out-of-sample predictions, its zeros filled."""
     rows = ProbabilityRows(*predicted.rows(problem.data))
-    name = estimator_of(problem)
+    name = problem.estimator
     if name == "dual-t":
-        found = dual_t_solution(rows, percentile=problem.schedule.anchor_percentile)
+        found = dual_t_solution(rows, percentile=problem.anchor_percentile)
     elif knowledge is not None:
         found = solve_knowing(name, rows, knowledge)
     else:

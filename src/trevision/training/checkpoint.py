@@ -51,7 +51,14 @@ class FolderStore:
         path = self.folder / f"{name}.pt"
         if not path.exists():
             return None
-        return torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except OSError:
+            raise
+        except Exception:  # torch's reader has no one error for bytes that are no checkpoint
+            raise ValueError(
+                f"{path} is damaged, or holds more than weights; remove it, and its stage is trained again"
+            ) from None
 
     def save(self, name: str, state: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

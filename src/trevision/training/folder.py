@@ -106,7 +106,10 @@ def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
     config = read_json(path)
     card_json = config.get("model")
     if card_json is None or not (folder / "model.safetensors").is_file():
-        raise ValueError(f"{folder} holds no finished model: the run that writes it has not ended")
+        why = (
+            "the run that writes it has not ended, or was told to keep none (reproduce without --keep-models)"
+        )
+        raise ValueError(f"{folder} holds no finished model: {why}")
     card = ModelCard.from_json(card_json)
     try:
         tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")

@@ -70,6 +70,14 @@ class StageResult:
     stopped_because: str
 
 
+def _batches(rows: Tensor, size: int) -> list[Tensor]:
+    """Rows in batches of `size`; one that is left over joins the last, as batch normalisation needs two."""
+    *before, last = rows.split(size)
+    if before and len(last) == 1:
+        return [*before[:-1], torch.cat([before[-1], last])]
+    return [*before, last]
+
+
 def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int) -> StageResult:
     """Train `stage.model` through its phase and return the epoch that the evaluation's score selects.
 
@@ -113,7 +121,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
             torch.manual_seed(_seed(stage_seed, epoch))
             generator = torch.Generator().manual_seed(_seed(stage_seed, epoch))
             model.train()
-            drawn = torch.randperm(len(x), generator=generator).split(phase.batch_size)
+            drawn = _batches(torch.randperm(len(x), generator=generator), phase.batch_size)
             # A process without rows would have no loss.
             whole = [rows for rows in drawn if len(rows) >= fabric.world_size]
             own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]

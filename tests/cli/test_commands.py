@@ -227,6 +227,9 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
     np.savetxt(folder / "mask.csv", [[1, 1, 0], [0, 1, 0], [0, 0, 1]], delimiter=",")
     (folder / "words.csv").write_text("a,b\nc,d\n")
     (folder / "blank.csv").write_text(",\n,\n")
+    (folder / "empty.npy").write_bytes(b"")
+    np.save(folder / "complex.npy", np.eye(2, dtype=complex))
+    np.savez(folder / "k101.npz", x=np.eye(202, 3), y=np.arange(202) % 101)
     good = folder / "good.npz"
     return {
         "method": (["fit", good, "--method", "reweigh-r"], "did you mean reweight-r"),
@@ -263,6 +266,13 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
             ["fit", good, "--prior", "dominant", "--method", "standard"],
             "a choice of forward",
         ),
+        "empty T": (["fit", good, "--noise", folder / "empty.npy"], "empty.npy: the file is empty"),
+        "complex T": (["fit", good, "--noise", folder / "complex.npy"], "real numbers, got complex128"),
+        "prior's empty file": (["fit", good, "--prior", f"known={folder}/empty.npy"], "the file is empty"),
+        "estimator's classes": (
+            ["fit", folder / "k101.npz", "--estimator", "latent"],
+            "estimator latent must have at most 100 classes",
+        ),
         "run folder": (["predict", folder / "nowhere", good], "config.json"),
     }
 
@@ -296,6 +306,10 @@ MISTAKES = [
     "nothing known",
     "prior and slack",
     "prior's method",
+    "empty T",
+    "complex T",
+    "prior's empty file",
+    "estimator's classes",
     "run folder",
 ]
 

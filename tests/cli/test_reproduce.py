@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from trevision.cli import main
+from trevision.experiments import Hardware, Settings
 from trevision.experiments.job import Done, Job, work
+from trevision.experiments.sharing import shared_stages
 
 TINY = ("table3", "--dataset", "digits", "--methods", "reweight", "reweight-r", "--noise", "sym-20")
 TINY += ("--seeds", "1", "--train-size", "150", "--workers", "2")
@@ -89,9 +91,9 @@ def test_finished_runs_are_not_run_again(finished, capsys):
     out = capsys.readouterr()
     assert "finished (" not in out.err
     assert before == {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
-    page = (finished / "docs" / "table3-digits-quick-n150.md").read_text()
+    page = (finished / "docs" / "table3-digits-quick-n150-part.md").read_text()
     assert "--train-size 150" in page
-    assert (finished / "docs" / "table3-digits-quick-n150.svg").exists()
+    assert (finished / "docs" / "table3-digits-quick-n150-part.svg").exists()
     for path in (finished / "docs").iterdir():
         path.unlink()
     (finished / "docs").rmdir()
@@ -134,7 +136,7 @@ def test_a_failing_run_is_named_with_its_reason_the_others_finish_and_the_status
     assert f"failed: forward-A on {torn}, sym-20, seed 0: DataError: {torn}" in told.err
     assert "corrupt" in told.err
     assert "1 failed" in told.out
-    table = (tmp_path / "results" / "tables" / "table1-digits-quick-n150.csv").read_text()
+    table = (tmp_path / "results" / "tables" / "table1-digits-quick-n150-part.csv").read_text()
     assert ",test_accuracy,1," in table
     assert len(list((tmp_path / "results").glob("*/error.json"))) == 1
 
@@ -162,7 +164,7 @@ def test_figure_1_needs_no_runs_and_figure_3_shows_recorded_ones(finished, tmp_p
     arguments = [one for one in TINY[1:] if one != "reweight"]
     reproduce(finished, "figure3", *arguments, "--docs", tmp_path / "docs")
     assert len(list(finished.glob("*/result.json"))) == runs
-    assert "reweight-r-N/A (n = 1)" in (tmp_path / "docs" / "figure3-digits-quick-n150.svg").read_text()
+    assert "reweight-r-N/A (n = 1)" in (tmp_path / "docs" / "figure3-digits-quick-n150-part.svg").read_text()
     for path in (finished / "tables").glob("figure3*"):
         path.unlink()
 
@@ -202,7 +204,7 @@ def test_the_floor_table_is_run_shown_and_written_with_its_page_and_pictures(tmp
     assert "estimators-A on digits, pair-45, seed 0" in done.err
     assert "sym-20, with anchor points; sampling floor of T: 0." in done.out
     assert "without anchor points" not in done.out
-    stem = "floor-digits-quick-n150"
+    stem = "floor-digits-quick-n150-part"
     names = {path.name for path in (tmp_path / "results" / "tables").iterdir()}
     assert names == {f"{stem}{end}" for end in (".md", ".csv", ".tex", ".svg", "-accuracy.svg")}
     assert {path.name for path in (tmp_path / "docs").iterdir()} == {
@@ -241,6 +243,13 @@ MISTAKES = {
     "seeds": (("table1", "--seeds", "0"), "at least 1"),
     "workers": (("table1", "--workers", "0"), "at least 1"),
     "row": (("floor", "--schedule", "quick", "--methods", "anchr"), "did you mean anchor"),
+    "no file": (("table1", "--dataset", "nowhere.npz"), "there is no file nowhere.npz"),
+    "network": (("table1", "--network", "lenett"), "network must be one of lenet"),
+    "train size": (("table1", "--train-size", "-4"), "train_size must be at least 1"),
+    "weights": (("table1", "--weights", "none.pth"), "there is no file none.pth"),
+    "truth as a rate": (("table1", "--methods", "reweight-r:lr-revision=true"), "must be a number, got True"),
+    "nothing to try": (("figure1", "--dry-run"), "figure1 needs no runs"),
+    "no such rows": (("table1", "--seeds-without-anchors", "2"), "table1 has none"),
     "floor's seeds": (("floor", "--schedule", "quick", "--seeds-without-anchors", "-1"), "at least 0"),
 }
 
@@ -281,3 +290,24 @@ def test_noise_may_be_a_file_for_any_number_of_classes_and_a_name_in_any_spellin
         reproduce(tmp_path / "results", *how, "--noise", tmp_path / "none.csv")
     assert stopped.value.code == 2
     assert "none.csv" in capsys.readouterr().err
+
+
+def test_runs_of_a_file_that_has_changed_are_not_shown_and_its_stages_are_not_shared(tmp_path, capsys):
+    np.savez(tmp_path / "four.npz", x=np.eye(40, 3), y=np.arange(40) % 4)
+    how = ("floor", "--dataset", tmp_path / "four.npz", "--methods", "standard", "--seeds", 1)
+    how += ("--seeds-without-anchors", 0, "--schedule", "quick", "--workers", 1)
+    how += ("--noise", tmp_path / "T.csv")
+    stages = []
+    for kept in (0.7, 0.4):
+        np.savetxt(tmp_path / "T.csv", kept * np.eye(4) + (1 - kept) / 3 * (1 - np.eye(4)), delimiter=",")
+        settings = Settings(noise=str(tmp_path / "T.csv"), method="standard", schedule="quick")
+        stages.append(shared_stages(str(tmp_path / "four.npz"), settings, Hardware(accelerator="cpu")))
+        if kept == 0.7:
+            reproduce(tmp_path / "results", *how)
+            assert (tmp_path / "results" / ".stages" / stages[0]["noisy-posterior"]).is_dir()
+    assert not set(stages[0].values()) & set(stages[1].values())
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        reproduce(tmp_path / "results", *how)
+    assert stopped.value.code == 2
+    assert "T.csv has changed since the run was begun" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import json
 import os
 import shutil
 import threading
@@ -127,3 +128,13 @@ def test_a_damaged_file_of_a_run_is_named_in_one_line(name, content, command, sa
     assert stopped.value.code == 2
     assert len(written.strip().splitlines()) == 1
     assert says in written
+
+
+def test_a_folder_that_bears_the_name_of_a_data_set_is_no_part_of_a_run(tmp_path, monkeypatch, capsys):
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    run("fit", "digits", "--train-size", 60, "--method", "standard", "--out", "run")
+    assert "files" not in json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "digits" / "new").touch()
+    run("bound", "run")
+    assert "bound" in capsys.readouterr().out

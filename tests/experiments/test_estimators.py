@@ -104,6 +104,10 @@ def test_an_estimator_that_fails_costs_the_others_nothing_and_tells_why(comparis
     result = compare_estimators(source, settings, tmp_path / "run", CPU)
     before = json.loads((folder / "result.json").read_text())["estimates"]["anchor"]
     assert result["estimates"]["new"] == {"error": "ValueError: it cannot be done"}
+    # What failed is tried again.
+    methods["new"] = methods["anchor"]
+    again = compare_estimators(source, settings, tmp_path / "run", CPU)["estimates"]
+    assert again["new"]["transition_error"] == again["anchor"]["transition_error"]
     assert result["estimates"]["anchor"]["transition_error"] == before["transition_error"]
 
 

@@ -195,6 +195,36 @@ def test_the_time_left_counts_folds_only_for_runs_that_have_them(tmp_path):
     assert record.estimate([dual_t, hoc], CPU).seconds == 30  # the fold is the same in both
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metrics.jsonl", '{"stage": "classifier", "sec'),
+        ("metrics.jsonl", '{"epoch": 1}'),
+        ("config.json", "[]"),
+        ("config.json", '{"a": 1}'),
+    ],
+)
+def test_a_damaged_folder_of_results_does_not_stop_an_estimate_of_time(tmp_path, name, content):
+    (one,) = planned_runs(make_plan("table1", "digits", ("forward",), ("sym-20",), seeds=1))
+    (tmp_path / "one").mkdir()
+    write_json(tmp_path / "one" / "config.json", run_config(one.source, one.settings))
+    (tmp_path / "one" / "metrics.jsonl").write_text('{"stage": "classifier", "seconds": 10.0}')
+    (tmp_path / "one" / "result.json").write_text("{}")
+    assert Record(tmp_path).stages(one) == {"classifier": 10.0}
+    (tmp_path / "one" / name).write_text(content)
+    assert Record(tmp_path).stages(one) is None
+
+
+def test_a_part_of_a_table_has_files_of_its_own():
+    whole = make_plan("table1", "mnist")
+    parts = [
+        make_plan("table1", "mnist", ("forward",)),
+        make_plan("table1", "mnist", noises=("sym-20",)),
+    ]
+    assert whole.stem == "table1-mnist-quick"
+    assert {part.stem for part in parts} == {"table1-mnist-quick-part"}
+
+
 class ImaginaryWorkers:
     """Ends one job at a time, at random, and checks that no two running ones train the same stage."""
 

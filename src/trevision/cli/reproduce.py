@@ -20,6 +20,7 @@ from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfi
 from trevision.experiments.tables import REAL, SPECS, Plan, Planned, make_plan, planned_runs
 from trevision.experiments.workers import make_workers, usable_cores
 from trevision.methods import SCHEDULES
+from trevision.networks import NETWORKS
 from trevision.noise import canonical_name
 
 console = Console(markup=False, highlight=False)
@@ -94,6 +95,8 @@ def reproduce(
         docs: Also write a page of documentation with its picture to this folder.
     """
     if what == "figure1":
+        if methods or noise or dataset or dry_run:
+            raise ValueError("figure1 needs no runs: leave out methods, noise, dataset and dry_run")
         show_figure1(docs or results / "tables", console)
         return
     plans = _plans(
@@ -159,6 +162,14 @@ def _plans(
             raise ValueError(
                 f"dataset must be one of {', '.join(SOURCES)}, or an .npz file, got {name!r}{hint}"
             )
+        if name not in SOURCES and not Path(name).is_file():
+            raise ValueError(f"dataset: there is no file {name}")
+    if how["network"] not in (None, *NETWORKS):
+        raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {how['network']!r}")
+    if how["train_size"] is not None and how["train_size"] < 1:
+        raise ValueError(f"train_size must be at least 1, got {how['train_size']}")
+    if how["weights"] is not None and not Path(how["weights"]).is_file():
+        raise ValueError(f"weights: there is no file {how['weights']}")
     plans = [make_plan(what, name, methods, noises, schedule, **how) for name in names]
     if len({plan.stem for plan in plans}) < len(plans):
         raise ValueError("dataset must not name two files of one name: their tables would be one file")

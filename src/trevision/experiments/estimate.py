@@ -48,13 +48,13 @@ class Record:
         try:
             config = canonical(json.loads((folder / "config.json").read_text(encoding="utf-8")))
             lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError):
+            seconds: dict[str, float] = defaultdict(float)
+            for record in map(json.loads, lines):
+                seconds[record["stage"]] += record["seconds"]
+            likes = _likes(config)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return  # an estimate is no reason to stop for a damaged folder
-        seconds: dict[str, float] = defaultdict(float)
-        for line in lines:
-            record = json.loads(line)
-            seconds[record["stage"]] += record["seconds"]
-        for like in _likes(config):
+        for like in likes:
             for stage, value in seconds.items():
                 self._times[like][stage].append(value)
 

@@ -59,13 +59,15 @@ def compare_estimators(
 ) -> dict[str, Any]:
     """Compare the estimators on one sample of noisy labels, into `folder`; arguments as for `run`.
 
-    A finished comparison is left as it is, unless an estimator has been added since: then it is made again.
-    `keep_model` keeps the predictions.
+    A finished comparison is left as it is, unless an estimator failed or has been added since: then it is
+    made again. `keep_model` keeps the predictions.
     """
     names = [name for name in estimator_names() if not lacking(name)]
     finished = finished_result(folder, run_config(source, settings))
-    if finished is not None and set(names) <= set(finished["estimates"]):
-        return finished
+    if finished is not None:
+        done = {name for name, how in finished["estimates"].items() if "error" not in how}
+        if done.issuperset(names):
+            return finished
     begun = begin(source, settings, folder, hardware, data_dir, store=store)
     problem, truth = begun.problem, begun.truth
     data, runtime = problem.data, problem.runtime

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from trevision.experiments.cells import has_failed
 from trevision.experiments.job import ERROR_FILE, Done, Job, record_failure
 from trevision.experiments.lock import locked
 from trevision.experiments.run import Hardware
@@ -55,8 +56,9 @@ class Conditions:
 
 
 def unfinished(runs: Iterable[Planned], results: Path) -> list[Planned]:
-    """The runs to do, each once: those without a result whose method exists. Failed ones are tried again."""
-    to_do = {run.name: run for run in runs if outcome(run, results).state in ("missing", "failed")}
+    """The runs to do, each once: those without a result whose method exists. What failed is tried again."""
+    states = [(run, outcome(run, results)) for run in runs]
+    to_do = {run.name: run for run, how in states if how.state == "missing" or has_failed(how)}
     return list(to_do.values())
 
 

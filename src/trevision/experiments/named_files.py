@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from trevision.data import SOURCES
 from trevision.data.reading import kind_of
 
 Files = Mapping[str, Mapping[str, str]]
@@ -14,7 +19,8 @@ Files = Mapping[str, Mapping[str, str]]
 
 def describe(*names: str | None) -> dict[str, dict[str, str]]:
     """Those of the names that are files or folders, and not the names of data sets or noises."""
-    files = [name for name in names if name is not None and (kind_of(name) != "named" or Path(name).suffix)]
+    given = [name for name in names if name is not None and name not in SOURCES]
+    files = [name for name in given if kind_of(name) != "named" or Path(name).suffix]
     return {
         name: {"path": str(_path(name).resolve()), "sha256": _digest(_path(name))}
         for name in files
@@ -39,6 +45,18 @@ def check_unchanged(files: Files) -> None:
             )
 
 
+def read_npy(path: Path) -> np.ndarray:
+    """The real numbers of an .npy file; a ValueError if it holds anything else."""
+    try:
+        found: Any = np.load(path, allow_pickle=False)
+    except EOFError:
+        raise ValueError("the file is empty") from None
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
+        kind = found.dtype if isinstance(found, np.ndarray) else "an archive"
+        raise ValueError(f"the file must hold an array of real numbers, got {kind}")
+    return found.astype(np.float64)
+
+
 def _path(name: str) -> Path:
     return Path(name).expanduser()
 
@@ -46,8 +64,15 @@ def _path(name: str) -> Path:
 def _digest(path: Path) -> str:
     """Of a file's bytes; of a folder's files their names and sizes, since images are many."""
     if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        state = path.stat()
+        return _digest_of_file(path.resolve(), state.st_mtime_ns, state.st_size)
     found = (one for one in path.rglob("*") if one.is_file())
     listing = sorted(f"{one.relative_to(path).as_posix()}\0{one.stat().st_size}" for one in found)
     return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+
+
+@cache
+def _digest_of_file(path: Path, changed: int, size: int) -> str:
+    """Read once in a process, unless the file has changed: a grid asks for every run."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

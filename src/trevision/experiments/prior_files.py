@@ -9,6 +9,7 @@ import pandas as pd
 
 from trevision import noise
 from trevision.data import DataError
+from trevision.experiments.named_files import read_npy
 from trevision.prior import Prior, parse
 
 
@@ -58,7 +59,7 @@ def _read_matrix(name: str, word: str, num_classes: int) -> np.ndarray:
         raise DataError(f"prior must give {word} a .csv or .npy file with a matrix: there is none at {path}")
     try:
         if path.suffix == ".npy":
-            matrix = np.load(path, allow_pickle=False).astype(np.float64)
+            matrix = read_npy(path)
         else:
             # Names say how many columns there are where the first line is blank.
             lines = path.read_text(encoding="utf-8-sig").splitlines()

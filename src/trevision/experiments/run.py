@@ -30,7 +30,7 @@ from trevision.data import (
 )
 from trevision.data.image_files import PHOTOGRAPH
 from trevision.experiments.anchors import remove_anchors
-from trevision.experiments.named_files import check_unchanged, describe, located
+from trevision.experiments.named_files import check_unchanged, describe, located, read_npy
 from trevision.experiments.prior_files import named_in, read_prior
 from trevision.experiments.record import summarise
 from trevision.methods import (
@@ -195,13 +195,18 @@ def begin(
     problem = replace(problem, prior=prior)
     problem.check(settings.method)
     config = run_config(source, settings)
-    named = (source, settings.reading.clean_source, settings.noise, settings.weights)
-    files = describe(*named, *named_in(settings.options.prior))
+    files = files_of(source, settings)
     config |= {"files": files} if files else {}
     folder.mkdir(parents=True, exist_ok=True)
     if fabric.is_global_zero:
         write_json(folder / "config.json", config)
     return Begun(config, dataset, truth, problem, ModelCard(network, shape, dataset.class_values))
+
+
+def files_of(source: str, settings: Settings) -> dict[str, dict[str, str]]:
+    """The files that a run reads by the names in its config, with their digests."""
+    named = (source, settings.reading.clean_source, settings.noise, settings.weights)
+    return describe(*named, *named_in(settings.options.prior))
 
 
 def make_problem(
@@ -346,10 +351,7 @@ def read_noise(name: str, num_classes: int) -> np.ndarray:
     if not path.is_file():
         raise DataError(f"noise must be a name such as sym-50 or a file with a matrix: {path} does not exist")
     try:
-        if path.suffix == ".npy":
-            matrix = np.load(path, allow_pickle=False)
-        else:
-            matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+        matrix = read_npy(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
         return noise.validate(matrix, num_classes)
     except ValueError as error:
         raise DataError(f"{path}: {error}") from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trevision.experiments.estimators import ESTIMATORS
-from trevision.experiments.run import Hardware, Settings, canonical, run_config
+from trevision.experiments.run import Hardware, Settings, canonical, files_of, run_config
 from trevision.methods.cross_fit import stage_name
 from trevision.methods.problem import OWN_ESTIMATOR
 from trevision.methods.schedules import ANCHOR, FOLDS, usual_estimator
@@ -62,6 +62,9 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
+    # A file under an old name with other contents makes other stages.
+    if files := files_of(source, settings):
+        base["files"] = {name: file["sha256"] for name, file in files.items()}
     first = base | {"options": {k: v for k, v in options.items() if k not in AFTER_STAGE_1}}
     folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
     # A comparison of estimators trains the folds of stage 1, and not stage 1 as a whole.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trevision.experiments.estimators import ESTIMATORS, estimator_names, lacking
+from trevision.experiments.named_files import check_unchanged
 from trevision.experiments.run import Settings, canonical, run_config
 from trevision.experiments.sharing import run_name
 from trevision.methods import METHODS, Options
@@ -187,11 +188,14 @@ class Plan:
 
     @property
     def stem(self) -> str:
-        """The name of the plan's files: what, on what, how."""
+        """The name of the plan's files: what, on what, how; a part of a table does not replace the whole."""
         parts = [self.spec.name, Path(self.dataset).stem, self.schedule, self.network]
         parts.append(None if self.train_size is None else f"n{self.train_size}")
         parts.append(None if self.weights is None else Path(self.weights).stem)
         parts.append("trusted" if self.trusted else None)
+        names = tuple(dict.fromkeys(row.name for row in self.rows))
+        is_whole = names == self.spec.row_names and self.noises == self.spec.noises
+        parts.append(None if is_whole else "part")
         return "-".join(part for part in parts if part)
 
     @property
@@ -255,6 +259,10 @@ def make_plan(
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     if seeds_without_anchors is None:
         seeds_without_anchors = spec.seeds_of_rest(seeds)
+    elif "N/A" not in spec.anchors:
+        raise ValueError(
+            f"seeds_without_anchors is for tables with such rows, and {name} has none; leave it out"
+        )
     least = 0 if "A" in spec.anchors else 1
     if seeds_without_anchors < least:
         raise ValueError(f"seeds_without_anchors must be at least {least}, got {seeds_without_anchors}")
@@ -348,11 +356,15 @@ class Outcome:
 
 
 def outcome(run: Planned, results: Path) -> Outcome:
-    """What the run's folder says; a folder that holds another config is an error."""
+    """What the run's folder says; that it holds another config, or a file has changed, is an error."""
     folder = results / run.name
     found = _read_json(folder / "config.json")
     if found is not None and canonical(found) != canonical(run_config(run.source, run.settings)):
         raise ValueError(f"{folder} must hold the run its name stands for, but its config.json is another's")
+    try:
+        check_unchanged((found or {}).get("files", {}))
+    except ValueError as changed:
+        raise ValueError(f"{folder}: {changed}") from None
     result, error = _read_json(folder / "result.json"), _read_json(folder / "error.json")
     if result is not None and run.row.is_estimator:
         result = _part(result, run.row.name)

@@ -65,6 +65,9 @@ CORRECTED_HANDICAP = 0.05
 # Probabilities that the link is fitted to; of larger data a random part of the rows is.
 MOST_NUMBERS = 2 * 10**7
 
+# Probabilities in a block of rows that is worked on at once: 128 KiB, of which a few fit into a cache.
+BLOCK_NUMBERS = 2**14
+
 # Passes over all rows that bring T to its likeliest, where the link was fitted to a part.
 FINAL_PASSES = 5
 
@@ -139,13 +142,14 @@ def _admitted(fit: LatentFit, knowledge: Prior | None) -> LatentFit:
 class _Sample:
     """The noisy posteriors, labels and weights that a link is fitted to, in the order of the labels.
 
-    `pinned` are the logarithms of the known entries of T, NaN where unknown.
+    `blocks` are rows with one label, which comes first; `pinned` are the logarithms of the known entries of
+    T, NaN where unknown.
     """
 
     probs: FloatArray
     labels: IntArray
     weights: FloatArray
-    label_ends: NDArray[np.intp]
+    blocks: list[tuple[int, slice]]
     whole: bool
     pinned: FloatArray
 
@@ -163,10 +167,15 @@ def _gather(rows: ProbabilityRows, weights: FloatArray | None, pinned: FloatArra
     probs = np.concatenate([chunk.probs[chosen[chunk.rows]].astype(np.float64) for chunk in rows.chunks()])
     labels = rows.labels[chosen]
     counted = np.ones(len(labels)) if weights is None else weights[chosen]
-    # Rows in the order of their labels, so that sums by label are sums of neighbours.
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], np.arange(rows.num_classes + 1))
-    return _Sample(probs[order], labels[order], counted[order], ends, whole, pinned)
+    length = max(1, BLOCK_NUMBERS // rows.num_classes)
+    blocks = [
+        (label, slice(begin, min(begin + length, ends[label + 1])))
+        for label in range(rows.num_classes)
+        for begin in range(ends[label], ends[label + 1], length)
+    ]
+    return _Sample(probs[order], labels[order], counted[order], blocks, whole, pinned)
 
 
 def _fits(sample: _Sample) -> list[LatentFit]:
@@ -211,10 +220,9 @@ def _least_volume(fits: list[LatentFit], rows: float) -> LatentFit:
 
 def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
-    features = _features(sample.probs, start.basis)
-    size = features.shape[1]
+    features = np.ascontiguousarray(_features(sample.probs, start.basis).T)
+    size = len(features)
     total = sample.weights.sum()
-    ends = sample.label_ends
     unknown = np.isnan(sample.pinned)
 
     def unpack(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -222,39 +230,17 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         logs = np.where(unknown, rest[size:].reshape(size, size), sample.pinned)
         return link.reshape(size, size), rest[:size], softmax(logs)
 
-    def by_label(values: FloatArray) -> FloatArray:
-        """Sums of rows by given label, as columns: (C, C) from (n, C)."""
-        sums = np.zeros((size, size))
-        seen = np.flatnonzero(ends[1:] > ends[:-1])
-        sums[:, seen] = np.add.reduceat(values, ends[seen], axis=0).T
-        return sums
-
-    def posterior(
-        link: FloatArray, bias: FloatArray, matrix: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        clean = softmax(features @ link + bias)
-        joint = clean * matrix.T[sample.labels]
-        # A trial step of the search may make a label that occurs impossible: very bad, but not infinite.
-        likelihood = np.maximum(joint.sum(axis=1), np.finfo(np.float64).tiny)
-        return clean, joint / likelihood[:, None], likelihood
-
     def objective(values: FloatArray) -> tuple[float, FloatArray]:
         link, bias, matrix = unpack(values)
-        clean, after, likelihood = posterior(link, bias, matrix)
+        found = _sums(features, sample, link, bias, matrix)
         astray = link - np.eye(size) * (np.trace(link) / size)
         penalty = LINK_RIDGE * (astray**2).sum() + BIAS_RIDGE * (bias**2).sum()
-        logs = np.log(np.maximum(clean, np.finfo(clean.dtype).tiny))
-        entropy = -(clean * logs).sum(axis=1)
-        penalty += ENTROPY_WEIGHT * (sample.weights @ entropy) / total
-        loss = (penalty - sample.weights @ np.log(likelihood)) / total
-        # Slopes of the entropy and of the log-likelihood by the logits.
-        pull = clean - after - (ENTROPY_WEIGHT / total) * clean * (logs + entropy[:, None])
-        pull *= sample.weights[:, None]
-        counts = by_label(after * sample.weights[:, None])
+        penalty += ENTROPY_WEIGHT * found.entropy / total
+        loss = (penalty - found.log_likelihood) / total
         slopes = (
-            features.T @ pull + 2 * LINK_RIDGE * astray,
-            pull.sum(axis=0) + 2 * BIAS_RIDGE * bias,
-            unknown * (matrix * counts.sum(axis=1, keepdims=True) - counts),
+            found.by_link + 2 * LINK_RIDGE * astray,
+            found.by_bias + 2 * BIAS_RIDGE * bias,
+            unknown * (matrix * found.counts.sum(axis=1, keepdims=True) - found.counts),
         )
         return float(loss), np.concatenate([slope.ravel() for slope in slopes]) / total
 
@@ -272,9 +258,56 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         _, names = linear_sum_assignment(-matrix)
         order = np.argsort(names)
         link, bias, matrix = link[:, order], bias[order], matrix[order]
-    _, after, _ = posterior(link, bias, matrix)
-    counts = by_label(after * sample.weights[:, None])
+    counts = _sums(features, sample, link, bias, matrix).counts
     return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Weighted sums over all rows at one (A, b, T).
+
+    `by_link` and `by_bias` are the slopes of ENTROPY_WEIGHT * entropy / rows - log_likelihood; `counts[i, j]`
+    is the expected number of rows with clean label i and given label j.
+    """
+
+    log_likelihood: float
+    entropy: float
+    by_link: FloatArray
+    by_bias: FloatArray
+    counts: FloatArray
+
+
+def _sums(
+    features: FloatArray, sample: _Sample, link: FloatArray, bias: FloatArray, matrix: FloatArray
+) -> _Sums:
+    """One pass over the rows, block by block: classes lie along the first axis, rows along the second.
+
+    A block is small enough to stay in the processor's cache, and its rows have one label.
+    """
+    size = len(features)
+    log_likelihood = entropy_sum = 0.0
+    by_link, by_bias, counts = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
+    pressure = ENTROPY_WEIGHT / sample.weights.sum()
+    for label, block in sample.blocks:
+        part, weights = features[:, block], sample.weights[block]
+        logs = link.T @ part + bias[:, None]
+        logs -= logs.max(axis=0)
+        clean = np.exp(logs)
+        scale = clean.sum(axis=0)
+        clean /= scale
+        logs -= np.log(scale)
+        after = clean * matrix[:, label, None]
+        # A trial step of the search may make a label that occurs impossible: very bad, but not infinite.
+        likelihood = np.maximum(after.sum(axis=0), np.finfo(np.float64).tiny)
+        after /= likelihood
+        entropy = -(clean * logs).sum(axis=0)
+        pull = (clean - after - pressure * clean * (logs + entropy)) * weights
+        log_likelihood += float(weights @ np.log(likelihood))
+        entropy_sum += float(weights @ entropy)
+        by_link += part @ pull.T
+        by_bias += pull.sum(axis=1)
+        counts[:, label] += after @ weights
+    return _Sums(log_likelihood, entropy_sum, by_link, by_bias, counts)
 
 
 def _maximised(rows: ProbabilityRows, weights: FloatArray | None, fit: LatentFit) -> LatentFit:

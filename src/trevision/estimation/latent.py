@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment, minimize
+from scipy.optimize import linear_sum_assignment, minimize, minimize_scalar
 from scipy.stats import chi2
 
 from trevision.estimation.anchors import anchor_transition, usual_percentile
@@ -35,6 +35,9 @@ LEAST_PROBABILITY = 1e-6
 
 # The share of the uniform distribution mixed into a corrected p, which is exactly zero in many places.
 LEAST_CORRECTED = 1e-2
+
+# The powers of p that are tried where it is too soft or too sharp.
+POWERS = (0.05, 20.0)
 
 # Ridge penalties in units of the log-likelihood of one row. The multiple of the identity in A is free.
 LINK_RIDGE = 2.0
@@ -76,7 +79,8 @@ FINAL_PASSES = 5
 class LatentFit:
     """A fitted latent-class model: T, the link from noisy to clean posterior, and how well they fit.
 
-    `basis`, where there is one, is the T by which p is corrected before its logarithm is taken.
+    `basis`, where there is one, is the T by which p, raised to `power`, is corrected before its logarithm is
+    taken.
     `counts[i, j]` is the expected number of rows with clean label i and given label j; `objective` is the
     mean negative log-likelihood of the given labels, penalties included.
     """
@@ -87,10 +91,11 @@ class LatentFit:
     basis: FloatArray | None
     counts: FloatArray
     objective: float
+    power: float = 1.0
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
         """g(x) for rows (n, C) of out-of-sample probabilities P(noisy | x)."""
-        return softmax(_features(noisy_probs, self.basis) @ self.link + self.bias)
+        return softmax(_features(noisy_probs, self.basis, self.power) @ self.link + self.bias)
 
 
 def fit_latent(
@@ -179,23 +184,49 @@ def _gather(rows: ProbabilityRows, weights: FloatArray | None, pinned: FloatArra
 
 
 def _fits(sample: _Sample) -> list[LatentFit]:
-    """Fits from three simple estimates of T and, for two of them, from p corrected by them, twice."""
+    """Fits from three simple estimates of T and, for two of them, from p corrected by them, twice.
+
+    The link absorbs a p that is too soft or too sharp where it is a link of log p. The corrected p is no
+    longer a power of anything, so p is raised to the likeliest power before that.
+    """
     size = sample.probs.shape[1]
-    rows = ProbabilityRows(sample.probs, sample.labels)
-    confident = rows_to_one(calibrated(confident_counts(rows, sample.weights)))
-    anchors = anchor_transition(sample.probs, usual_percentile(size))
-    counted = prediction_counts(rows, sample.weights)
+    power = _likeliest_power(sample)
+
+    def simple(probs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        rows = ProbabilityRows(probs, sample.labels)
+        confident = rows_to_one(calibrated(confident_counts(rows, sample.weights)))
+        anchors = anchor_transition(probs, usual_percentile(size))
+        return confident, anchors, rows_to_one(prediction_counts(rows, sample.weights))
 
     def fit_from(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
         # At first g is p itself, or the corrected p.
-        start = LatentFit(matrix, np.eye(size), np.zeros(size), basis, np.zeros((size, size)), np.inf)
-        return _fit(sample, start)
+        nothing = np.zeros((size, size))
+        return _fit(sample, LatentFit(matrix, np.eye(size), nothing[0], basis, nothing, np.inf, power))
 
-    fits = [fit_from(matrix) for matrix in (confident, anchors, rows_to_one(counted))]
-    for matrix in (confident, anchors):
+    fits = [fit_from(matrix) for matrix in simple(sample.probs)]
+    for matrix in simple(_to_power(sample.probs, power))[:2]:
         once = fit_from(matrix, matrix)
         fits += [once, fit_from(once.transition, once.transition)]
     return fits
+
+
+def _likeliest_power(sample: _Sample) -> float:
+    """The power a of p for which p^a, made to sum to 1, gives the labels their greatest likelihood."""
+    logs = _features(sample.probs)
+    given = logs[np.arange(len(logs)), sample.labels]
+
+    def loss(power: float) -> float:
+        scaled = power * logs
+        highest = scaled.max(axis=1)
+        total = highest + np.log(np.exp(scaled - highest[:, None]).sum(axis=1))
+        return float(sample.weights @ (total - power * given))
+
+    found = minimize_scalar(loss, bounds=POWERS, method="bounded", options={"xatol": 1e-3})
+    return float(found.x)
+
+
+def _to_power(probs: FloatArray, power: float) -> FloatArray:
+    return softmax(power * _features(probs))
 
 
 def _least_volume(fits: list[LatentFit], rows: float) -> LatentFit:
@@ -220,7 +251,7 @@ def _least_volume(fits: list[LatentFit], rows: float) -> LatentFit:
 
 def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
     """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
-    features = np.ascontiguousarray(_features(sample.probs, start.basis).T)
+    features = np.ascontiguousarray(_features(sample.probs, start.basis, start.power).T)
     size = len(features)
     total = sample.weights.sum()
     unknown = np.isnan(sample.pinned)
@@ -259,7 +290,7 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         order = np.argsort(names)
         link, bias, matrix = link[:, order], bias[order], matrix[order]
     counts = _sums(features, sample, link, bias, matrix).counts
-    return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun))
+    return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun), start.power)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,10 +355,10 @@ def _maximised(rows: ProbabilityRows, weights: FloatArray | None, fit: LatentFit
     return replace(fit, transition=matrix, counts=counts)
 
 
-def _features(probs: NDArray[np.floating], basis: FloatArray | None) -> FloatArray:
-    """log p, or the logarithm of p corrected by `basis`, (n, C)."""
+def _features(probs: NDArray[np.floating], basis: FloatArray | None = None, power: float = 1.0) -> FloatArray:
+    """log p, or the logarithm of p^power corrected by `basis`, (n, C)."""
     if basis is not None:
-        corrected = invert(probs, basis)
+        corrected = invert(_to_power(probs, power), basis)
         size = len(basis)
         probs = (corrected + LEAST_CORRECTED / size) / (1 + LEAST_CORRECTED)
     logs: FloatArray = np.log(np.maximum(probs, LEAST_PROBABILITY), dtype=np.float64)

@@ -27,7 +27,7 @@ from trevision.methods.co_teaching import exchange_step
 from trevision.methods.decoupling import disagreement_step
 from trevision.methods.mentornet import rehearse, self_paced_step, train_with_mentor
 from trevision.methods.selection import Pair, kept_share, ramp_epochs, rate_to_go_by, smallest
-from trevision.methods.stages import estimate_transition, fit_noisy_posterior, noisy_probs
+from trevision.methods.stages import estimate_transition, fit_noisy_posterior, predicted_probs
 from trevision.networks import Standardise, build
 from trevision.training import (
     Batch,
@@ -355,7 +355,7 @@ def test_the_learned_mentor_trusts_right_labels_more_than_wrong_ones(blobs, half
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     rate = rate_to_go_by(problem, initial).value
-    predicted = noisy_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
+    predicted = predicted_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
     _, learned_mentor = rehearse(problem, predicted, initial, rate)
     _, student = train_with_mentor(problem, learned_mentor, rate)
     epoch, labels = int(student.epochs_begun) - 1, problem.data.train_y

@@ -26,7 +26,7 @@ from trevision.methods.stages import (
     TransitionWarning,
     estimate_transition,
     fit_noisy_posterior,
-    noisy_probs,
+    predicted_probs,
     without_zeros,
 )
 from trevision.networks import Standardise, build
@@ -107,7 +107,7 @@ def test_a_chosen_estimator_is_not_overruled_by_a_trusted_set(estimator: str):
     setting = with_out_of_sample(setting)
     assert (setting.out_of_sample is not None) == (estimator == "latent")
     posterior = fit_noisy_posterior(setting)
-    trusted = trusted_transition(noisy_probs(setting, posterior, x[:4]), labels[:4])
+    trusted = trusted_transition(predicted_probs(setting, posterior, x[:4]), labels[:4])
     assert not np.allclose(estimate_transition(setting, posterior), trusted, atol=1e-3)
 
 
@@ -118,7 +118,7 @@ def test_a_trusted_set_takes_the_place_of_anchor_points_that_nobody_chose():
     data = replace(setting.data, trusted_x=x[:4], trusted_y=torch.from_numpy(labels[:4]))
     setting = with_out_of_sample(replace(setting, evaluation=Evaluation(data)))
     posterior = fit_noisy_posterior(setting)
-    trusted = trusted_transition(noisy_probs(setting, posterior, x[:4]), labels[:4])
+    trusted = trusted_transition(predicted_probs(setting, posterior, x[:4]), labels[:4])
     np.testing.assert_allclose(estimate_transition(setting, posterior), trusted)
 
 

@@ -1,7 +1,8 @@
-"""The recursion: a T that gets better, a start that is checked, and steps that are taken back."""
+"""The recursion: a poor T gets better, a good one is left, and steps that mislead are not taken."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,19 @@ import torch
 from trevision import noise
 from trevision.data import Truth, split
 from trevision.estimation import counted_transition, transition_error
-from trevision.methods import Options, OutOfSample, Problem, network_seed, recursive, schedule_for
-from trevision.methods.recursive import Round, reestimate, why_not
+from trevision.methods import (
+    Options,
+    OutOfSample,
+    Problem,
+    network_seed,
+    recursive,
+    schedule_for,
+    with_out_of_sample,
+)
+from trevision.methods.recursive import Step, reestimate, why_not
+from trevision.methods.stages import train_anew
 from trevision.networks import Standardise, build
-from trevision.training import Evaluation, Phase, Runtime, launch
+from trevision.training import Evaluation, Phase, Runtime, TrainingDiverged, launch
 
 PHASE = Phase(8, lr=0.02, batch_size=32, decay="one-cycle")
 SCHEDULE = replace(
@@ -55,35 +65,79 @@ def test_rounds_bring_a_poor_start_near_the_sampling_floor(blobs):
     assert stages[-1] == "classifier"
 
 
-def test_a_round_that_predicts_validation_labels_no_better_is_taken_back(blobs, monkeypatch):
-    worse = Round(np.full((4, 4), 0.25), np.full(4, 0.25), validation_loss=9.0)
+def test_a_good_start_is_left_as_it_is(blobs):
+    """From the folds and the likelihood, as a user has it: labels then do not contradict T."""
+    start = with_out_of_sample(problem(blobs, estimator="latent"))
+    learned = recursive.fit(start)
+    floor = transition_error(counted_transition(blobs.clean, blobs.noisy, 4), blobs.transition)
+    before = transition_error(learned.initial_transition, blobs.transition)
+    assert before < 1.6 * floor
+    assert transition_error(learned.transition, blobs.transition) <= before + 1e-6
+    assert "round 1 was not kept: the labels do not contradict the T before it" in learned.stopped_because
+    assert learned.selected["test_accuracy"] > 0.95
+
+
+def test_the_classifier_has_the_epochs_of_stage_1_too(blobs):
+    learned = recursive.fit(problem(blobs))
+    epochs = Counter(record["stage"] for record in learned.history)
+    assert epochs["round-1-1"] == PHASE.epochs
+    assert epochs["classifier"] == 4 + PHASE.epochs
+
+
+GOOD = Step(
+    np.eye(2), evidence=100.0, gain=0.01, shares=np.array([0.6, 0.4]), shares_before=np.array([0.5, 0.5])
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"transition": np.full((2, 2), np.nan)}, "not finite"),
+        ({"shares": np.array([0.9, 0.1])}, "class 1 lost more than half of its rows"),
+        # Two free numbers: the 99th percentile of chi2 is -2 log 0.01.
+        ({"evidence": 9.2}, "do not contradict the T before it (chi2 9.2, limit 9.2)"),
+        ({"evidence": 9.22}, ""),
+        ({"evidence": float("nan")}, "do not contradict"),
+        ({"gain": 0.0}, "noisy validation loss higher"),
+        ({"gain": float("nan")}, "noisy validation loss"),
+        ({}, ""),
+    ],
+)
+def test_a_step_is_refused_with_its_reason(change: dict[str, object], reason: str):
+    told = why_not(replace(GOOD, **change))
+    assert reason in told
+    assert bool(told) == bool(reason)
+
+
+def test_a_refused_step_leaves_t_and_ends_the_recursion(blobs, monkeypatch):
+    worse = replace(GOOD, transition=np.full((4, 4), 0.25), evidence=1e3, gain=-9.0)
     monkeypatch.setattr(recursive, "reestimate", lambda *_: worse)
     learned = recursive.fit(problem(blobs))
     np.testing.assert_allclose(learned.transition, learned.initial_transition, atol=1e-6)
-    assert "round 1 was not kept: noisy validation loss 9.0000" in learned.stopped_because
+    assert "round 1 was not kept: noisy validation loss higher by 9.0000" in learned.stopped_because
     assert not any(record["stage"].startswith("round-2") for record in learned.history)
 
 
-def test_a_round_that_hardly_moves_t_is_kept_and_the_last(blobs, monkeypatch):
-    def nearly_the_same(problem, found, before):
-        return Round(0.998 * before + 0.002 * np.eye(4), np.full(4, 0.25), validation_loss=0.1)
+def test_a_round_that_diverges_leaves_t_as_it_was(blobs, monkeypatch):
+    def diverging(part, transition, name, epochs):
+        if name.startswith("round"):
+            raise TrainingDiverged(f"the loss became nan in epoch 1 of {name}")
+        return train_anew(part, transition, name, epochs)
 
-    monkeypatch.setattr(recursive, "reestimate", nearly_the_same)
+    monkeypatch.setattr(recursive, "train_anew", diverging)
     learned = recursive.fit(problem(blobs))
-    np.testing.assert_allclose(
-        learned.transition, 0.998 * learned.initial_transition + 0.002 * np.eye(4), atol=1e-6
-    )
-    assert "T settled in round 1" in learned.stopped_because
-    assert not any(record["stage"].startswith("round-2") for record in learned.history)
+    np.testing.assert_allclose(learned.transition, learned.initial_transition, atol=1e-6)
+    assert "round 1 was not kept: the loss became nan in epoch 1 of round-1-1" in learned.stopped_because
 
 
-def test_the_first_round_too_may_not_lose_a_class(blobs, monkeypatch):
-    def without_a_class(problem, found, before):
-        return Round(before, np.array([0.3, 0.3, 0.4, 0.0]), validation_loss=0.1)
+def test_a_half_that_ended_early_is_told_of(blobs, monkeypatch):
+    def early(part, transition, name, epochs):
+        trained = train_anew(part, transition, name, epochs)
+        return replace(trained, stopped_because=f"the loss became nan in epoch 2 of {name}")
 
-    monkeypatch.setattr(recursive, "reestimate", without_a_class)
+    monkeypatch.setattr(recursive, "train_anew", early)
     learned = recursive.fit(problem(blobs))
-    assert "round 1 was not kept: class 3 lost more than half of its rows" in learned.stopped_because
+    assert "the loss became nan in epoch 2 of round-1-2" in learned.warnings
 
 
 def test_more_classes_than_the_likelihood_is_for_are_refused_before_any_training():
@@ -93,22 +147,6 @@ def test_more_classes_than_the_likelihood_is_for_are_refused_before_any_training
     with pytest.raises(ValueError, match="recursive is for up to 100 classes, got 101"):
         many.check("recursive")
     many.check("forward")
-
-
-@pytest.mark.parametrize(
-    ("candidate", "reason"),
-    [
-        (Round(np.full((2, 2), np.nan), np.array([0.5, 0.5]), 0.1), "not finite"),
-        (Round(np.eye(2), np.array([0.9, 0.1]), 0.1), "class 1 lost more than half of its rows"),
-        (Round(np.eye(2), np.array([0.5, 0.5]), 0.7), "noisy validation loss 0.7000, not below 0.7000"),
-        (Round(np.eye(2), np.array([0.5, 0.5]), float("nan")), "not below"),
-        (Round(np.eye(2), np.array([0.6, 0.4]), 0.6), ""),
-    ],
-)
-def test_a_step_is_refused_with_its_reason(candidate: Round, reason: str):
-    best = Round(np.eye(2), np.array([0.5, 0.5]), 0.7)
-    assert reason in why_not(candidate, best)
-    assert bool(why_not(candidate, best)) == bool(reason)
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 3.0], ids=["too soft", "exact", "too sharp"])
@@ -131,7 +169,10 @@ def test_a_classifiers_own_mistakes_are_not_taken_for_label_noise(blobs, power):
     floor = transition_error(counted_transition(clean, given, 3), transition)
     assert transition_error(counted, transition) > 6 * floor
     assert transition_error(step.transition, transition) < 3 * floor
-    assert step.validation_loss < np.log(3)
+    assert not why_not(step)
+    # The same labels do not contradict the T that made them: beside it, no step is taken.
+    assert "do not contradict" in why_not(reestimate(setting, found, transition))
+    np.testing.assert_allclose(step.shares, 1 / 3, atol=0.03)
 
 
 def test_recursion_starts_from_the_latent_estimate_unless_told_otherwise():

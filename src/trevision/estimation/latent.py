@@ -225,7 +225,7 @@ def _likeliest_power(sample: _Sample) -> float:
     return float(found.x)
 
 
-def _to_power(probs: FloatArray, power: float) -> FloatArray:
+def _to_power(probs: NDArray[np.floating], power: float) -> FloatArray:
     return softmax(power * _features(probs))
 
 

@@ -18,8 +18,9 @@ import torch
 from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.schedules import ANCHOR
-from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, noisy_probs
+from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, predicted_probs
 from trevision.training import Evaluation, StageResult
+from trevision.training.loop import ALL_EPOCHS_DONE
 
 
 def with_out_of_sample(problem: Problem) -> Problem:
@@ -72,13 +73,15 @@ def cross_fit(
         part = replace(problem, evaluation=Evaluation(seen, None, problem.evaluation.criterion))
         trained = train(part, stage_name(fold, prefix))
         history += trained.history
+        if trained.stopped_because != ALL_EPOCHS_DONE:
+            problem.doubts.append(trained.stopped_because)
         for x, assigned, probs in (
             (data.train_x, train_fold, train_probs),
             (data.valid_x, valid_fold, valid_probs),
         ):
             unseen = np.flatnonzero(assigned == fold)
             if len(unseen):
-                probs[unseen] = noisy_probs(part, trained, select_rows(x, unseen))
+                probs[unseen] = predicted_probs(part, trained, select_rows(x, unseen))
     return OutOfSample(train_probs, valid_probs, folds, history)
 
 

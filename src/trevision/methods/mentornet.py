@@ -40,7 +40,7 @@ from trevision.methods.selection import (
     whole_batch,
     whole_phase,
 )
-from trevision.methods.stages import estimate_transition, fit_noisy_posterior, noisy_probs
+from trevision.methods.stages import estimate_transition, fit_noisy_posterior, predicted_probs
 from trevision.training import Batch, StageResult
 from trevision.training.loop import Step
 
@@ -52,7 +52,7 @@ def fit(problem: Problem) -> Learned:
     initial = estimate_transition(problem, posterior)
     rate = rate_to_go_by(problem, initial)
     if problem.options.mentor == "learned":
-        predicted = noisy_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
+        predicted = predicted_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
         rehearsed, mentor = rehearse(problem, predicted, initial, rate.value)
         trained, _ = train_with_mentor(problem, mentor, rate.value)
         return conclude_with(problem, initial, [posterior, rehearsed, trained], rate, part="network")

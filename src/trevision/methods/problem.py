@@ -129,9 +129,10 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class OutOfSample:
-    """P(noisy | x) by networks that had not seen x, for the training and for the validation rows.
+    """Probabilities by networks that had not seen x, for the training and for the validation rows.
 
-    `train_probs` and `valid_probs` are (n, C). `history` tells of the epochs that it took.
+    `train_probs` and `valid_probs` are (n, C): P(noisy | x) of the folds of stage 1, the clean posterior
+    where the networks were trained through T. `history` tells of the epochs that it took.
     """
 
     train_probs: np.ndarray

@@ -3,9 +3,9 @@
     T_0  from stage 1's out-of-sample predictions (latent, docs/latent.md)
     for r = 1, 2:
         g_r  two networks, each trained through T_{r-1} (Forward) on one half of the rows, predict the other
-        T_r  maximises sum log sum_i T[i, y] g_i(x) over all rows, g = link(g_r) calibrated with it
-        keep T_r if it predicts the noisy validation labels better than what came before, else stop;
-        stop too if it hardly moved
+        T_r  maximises sum log sum_i T[i, y] q_i(x) over the training rows, q = link(g_r) fitted with it
+        stop if the labels do not contradict T_{r-1} beside T_r, or if T_r would predict validation labels
+        worse; else T_r, its classes pooled, takes the place of T_{r-1}
     classifier: a fresh network through the last T kept, on all rows
 
 The paper ends with the wish to learn T and the classifier recursively. Counting labels against a classifier's
@@ -22,15 +22,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
-from trevision.estimation import (
-    LatentFit,
-    ProbabilityRows,
-    fit_latent,
-    likeliest_prior,
-    pooled_transition,
-    transition_error,
-)
+from trevision.estimation import LatentFit, ProbabilityRows, fit_latent, pooled_transition
 from trevision.methods.cross_fit import cross_fit
 from trevision.methods.problem import Learned, OutOfSample, Problem
 from trevision.methods.stages import (
@@ -40,81 +34,101 @@ from trevision.methods.stages import (
     train_anew,
     without_zeros,
 )
-from trevision.training import StageResult
+from trevision.prior import Prior
+from trevision.training import StageResult, TrainingDiverged
 
 ROUNDS = 2
 HALVES = 2
 
-# T has settled where a round moves less than this share of it: what a classifier through T makes of that is
-# nothing, and the sampling error of 60,000 labels in ten classes is larger.
-SETTLED = 0.01
+# The level of the test by which labels contradict a T.
+CONTRADICTED = 0.99
 
 # A class that keeps less than this share of the rows it had is being lost to another.
 LEAST_KEPT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
-    """One estimate of T, the share of rows in each class, and the loss of noisy validation labels with it."""
+class Step:
+    """From T_{r-1} to T_r, with the same predictions and a link of its own fitted for each.
+
+    `evidence` is twice the logarithm of the likelihood ratio of the training labels, `gain` by how much less
+    the mean loss of the validation labels is with T_r; `shares` and `shares_before` are the shares of the
+    training rows in each clean class.
+    """
 
     transition: np.ndarray
-    prior: np.ndarray
-    validation_loss: float
+    evidence: float
+    gain: float
+    shares: np.ndarray
+    shares_before: np.ndarray
 
 
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    labels = np.bincount(problem.data.train_y.cpu().numpy(), minlength=len(initial))
-    prior = likeliest_prior(initial, labels / labels.sum())
-    # A plain noisy posterior is what every T must be better than: it needs none.
-    best = Round(initial, prior, posterior.selected["noisy_validation_loss"])
+    best = initial
     history: list[dict[str, Any]] = []
     ended = f"all {ROUNDS} rounds done"
     for number in range(1, ROUNDS + 1):
-        found = cross_fit(problem, _through(best.transition), HALVES, f"round-{number}")
+        try:
+            found = cross_fit(problem, _through(best), HALVES, f"round-{number}")
+        except TrainingDiverged as diverged:
+            ended = f"round {number} was not kept: {diverged}"
+            break
         history += found.history
         began = time.perf_counter()
-        candidate = reestimate(problem, found, best.transition)
+        step = reestimate(problem, found, best)
         problem.estimation_seconds.append(time.perf_counter() - began)
-        reason = why_not(candidate, best)
+        reason = why_not(step)
         if reason:
             ended = f"round {number} was not kept: {reason}"
             break
-        moved = transition_error(best.transition, candidate.transition)
-        best = candidate
-        if moved < SETTLED:
-            ended = f"T settled in round {number}, which moved it by {moved:.4f}"
-            break
-    trained = train_anew(problem, best.transition, "classifier")
+        best = step.transition
+    trained = train_anew(problem, best, "classifier", problem.schedule.whole_epochs)
     learned = conclude(problem, initial, [posterior, trained])
     first = len(posterior.history)
     told = learned.history[:first] + history + learned.history[first:]
     return replace(learned, history=told, stopped_because=f"{learned.stopped_because}; {ended}")
 
 
-def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Round:
-    """T from the training rows' predictions, and how well it predicts the validation rows' labels."""
-    data = problem.data
-    size = len(before)
+def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Step:
+    """T from the training rows' clean posteriors by the halves, and how it does beside the T before it."""
+    data, size = problem.data, len(before)
+    labels, valid_labels = data.train_y.cpu().numpy(), data.valid_y.cpu().numpy()
+    rows = ProbabilityRows(found.train_probs, labels)
+    # A T counted from pairs of labels may have zeros, of which one label that occurs would make a verdict.
+    before = without_zeros(before, np.bincount(labels, minlength=size))
     start = LatentFit(before, np.eye(size), np.zeros(size), None, np.zeros((size, size)), np.inf)
-    rows = ProbabilityRows(found.train_probs, data.train_y.cpu().numpy())
-    fit = fit_latent(rows, start=start)
-    transition = without_zeros(pooled_transition(fit.counts), fit.counts.sum(axis=1))
-    predicted = fit.clean_posterior(found.valid_probs) @ transition
-    given = predicted[np.arange(len(predicted)), data.valid_y.cpu().numpy()]
-    return Round(transition, fit.counts.sum(axis=1) / fit.counts.sum(), float(-np.log(given).mean()))
+    stay = fit_latent(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
+    move = fit_latent(rows, start=start)
+    transition = without_zeros(pooled_transition(move.counts), move.counts.sum(axis=1))
+
+    def validation_loss(fit: LatentFit, matrix: np.ndarray) -> float:
+        predicted = fit.clean_posterior(found.valid_probs) @ matrix
+        return float(-np.log(predicted[np.arange(len(predicted)), valid_labels]).mean())
+
+    return Step(
+        transition,
+        evidence=2 * len(labels) * (stay.objective - move.objective),
+        gain=validation_loss(stay, before) - validation_loss(move, transition),
+        shares=move.counts.sum(axis=1) / move.counts.sum(),
+        shares_before=stay.counts.sum(axis=1) / stay.counts.sum(),
+    )
 
 
-def why_not(candidate: Round, best: Round) -> str:
-    """Why the candidate should not take the place of the best so far, or nothing."""
-    if not np.isfinite(candidate.transition).all():
+def why_not(step: Step) -> str:
+    """Why the T before the step should be kept, or nothing."""
+    if not np.isfinite(step.transition).all():
         return "its T is not finite"
-    lost = np.flatnonzero(candidate.prior < LEAST_KEPT * best.prior)
+    lost = np.flatnonzero(step.shares < LEAST_KEPT * step.shares_before)
     if len(lost):
         return f"class {lost[0]} lost more than half of its rows"
-    if not candidate.validation_loss < best.validation_loss:
-        return f"noisy validation loss {candidate.validation_loss:.4f}, not below {best.validation_loss:.4f}"
+    size = len(step.transition)
+    limit = float(chi2.ppf(CONTRADICTED, size * (size - 1)))
+    if not step.evidence > limit:
+        return f"the labels do not contradict the T before it (chi2 {step.evidence:.1f}, limit {limit:.1f})"
+    if not step.gain > 0:
+        return f"noisy validation loss higher by {-step.gain:.4f}"
     return ""
 
 
@@ -122,6 +136,6 @@ def _through(transition: np.ndarray):
     """Training through a fixed T, for `cross_fit`."""
 
     def train(part: Problem, name: str) -> StageResult:
-        return train_anew(part, transition, name)
+        return train_anew(part, transition, name, part.schedule.classifier.epochs)
 
     return train

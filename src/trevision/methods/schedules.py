@@ -79,8 +79,13 @@ class Schedule:
         return replace(self.classifier, lr=rate)
 
     @property
+    def whole_epochs(self) -> int:
+        """The epochs of stage 1 and the classifier together: the budget of one that begins anew."""
+        return self.noisy_posterior.epochs + self.classifier.epochs
+
+    @property
     def epochs(self) -> int:
-        return self.noisy_posterior.epochs + self.classifier.epochs + self.revision.epochs
+        return self.whole_epochs + self.revision.epochs
 
     def check(self) -> None:
         """Raise a ValueError for choices that are none, or that contradict each other."""

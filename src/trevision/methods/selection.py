@@ -102,8 +102,7 @@ def whole_phase(problem: Problem) -> Phase:
     """The classifier's phase, stretched over the epochs of stage 1 and its own."""
     schedule, rows = problem.schedule, len(problem.data.train_x)
     phase = schedule.classifier
-    epochs = schedule.noisy_posterior.epochs + phase.epochs
-    return replace(phase, epochs=epochs, batch_size=min(phase.batch_size, rows))
+    return replace(phase, epochs=schedule.whole_epochs, batch_size=min(phase.batch_size, rows))
 
 
 def conclude_with(

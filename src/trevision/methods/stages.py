@@ -111,8 +111,8 @@ def _estimated(problem: Problem, posterior: StageResult) -> np.ndarray:
     if data.label_pairs is not None and not chosen:
         return counted_transition(*data.label_pairs, data.num_classes)
     if data.trusted_x is not None and data.trusted_y is not None and not chosen:
-        return trusted_transition(noisy_probs(problem, posterior, data.trusted_x), data.trusted_y.numpy())
-    probs = noisy_probs(problem, posterior, data.train_x)
+        return trusted_transition(predicted_probs(problem, posterior, data.trusted_x), data.trusted_y.numpy())
+    probs = predicted_probs(problem, posterior, data.train_x)
     return anchor_transition(probs, problem.anchor_percentile)
 
 
@@ -144,9 +144,10 @@ def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def noisy_probs(problem: Problem, posterior: StageResult, x: Rows) -> np.ndarray:
-    """P(noisy | x) for rows `x`, (n, C), as stage 1 estimates it."""
-    return class_probs(_restored(problem, posterior), x).numpy()
+def predicted_probs(problem: Problem, trained: StageResult, x: Rows) -> np.ndarray:
+    """The network's probabilities for rows `x`, (n, C): of noisy labels after stage 1, where plain
+    cross-entropy was learnt, and of clean ones where the loss went through T."""
+    return class_probs(_restored(problem, trained), x).numpy()
 
 
 def continue_plainly(
@@ -174,11 +175,11 @@ def train_classifier(
     return _run(problem, "classifier", model, _corrected_step(objective), phase)
 
 
-def train_anew(problem: Problem, transition: np.ndarray, name: str) -> StageResult:
+def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
     """The Forward loss from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
     fixed = Transition(torch.tensor(transition, dtype=torch.float32))
     model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
-    phase = problem.schedule.classifier_through(transition, weighted=False)
+    phase = replace(problem.schedule.classifier_through(transition, weighted=False), epochs=epochs)
     return _run(problem, name, model, _corrected_step(forward_objective), phase)
 
 

@@ -26,6 +26,7 @@ from trevision.experiments.sharing import shared_stages
 from trevision.methods import Learned, Problem, find_method, network_seed, schedule_for
 from trevision.methods.sce import weights_for
 from trevision.methods.tv import _drawn_classes, count_pairs, counting_step
+from trevision.methods.volminnet import _step as volminnet_step
 from trevision.methods.volminnet import starting_transition
 from trevision.networks import Standardise, build
 from trevision.report import write_report
@@ -118,6 +119,28 @@ def test_t_comes_nearer_to_the_truth_than_where_it_started(learnt, many_rows, me
     after = transition_error(learned.transition, truth)
     assert after < 0.7 * before, (before, after)
     assert learned.selected["test_accuracy"] > 0.98
+
+
+def test_steps_regularise_as_their_papers_say(many_rows):
+    """The terms are small beside Forward's, and no accuracy would tell if one were missing."""
+    rng = np.random.default_rng(0)
+    logits, given = rng.normal(size=(6, 4)), [0, 1, 2, 3, 1, 2]
+    g = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    batch = Batch(torch.zeros(6, 8), torch.tensor(given), torch.arange(6), 0)
+
+    def forward(matrix: np.ndarray) -> float:
+        return -sum(math.log(g[n] @ matrix[:, y]) for n, y in enumerate(given)) / 6
+
+    matrix = many_rows[2].transition
+    step = volminnet_step(lambda _: (torch.from_numpy(logits), torch.from_numpy(matrix)), batch)
+    assert step.item() == pytest.approx(forward(matrix) + 1e-4 * math.log(np.linalg.det(matrix)), abs=1e-7)
+
+    transition, seed = DirichletTransition(torch.eye(4)), 5
+    sampled = transition.sample(np.random.default_rng([seed, *b"tv", 0])).double().numpy()
+    pairs = [(n, m) for n in range(6) for m in range(n)]
+    variation = sum(0.5 * np.abs(g[n] - g[m]).sum() for n, m in pairs) / len(pairs)
+    step = counting_step(launch("cpu"), transition, seed)(lambda _: (torch.from_numpy(logits), None), batch)
+    assert step.item() == pytest.approx(forward(sampled) - 0.1 * variation, abs=1e-6)
 
 
 def test_the_initial_t_is_where_each_method_starts(learnt):

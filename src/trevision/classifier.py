@@ -76,9 +76,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         What weights the samples of `mentornet`: `self-paced` or `learned`.
     estimator : str or None
         Where T-hat comes from: `latent` (the default; maximum likelihood on predictions for rows that a
-        network was not trained on), `confident-joint`, `dual-t`, `hoc` or `counted` (from the same
-        predictions), or `anchor` (the paper's anchor points, without that extra training). A `schedule` of
-        your own says it itself: `Schedule.estimator`, `anchor` if not given.
+        network was not trained on), `latent-unpooled` (each class by itself), `confident-joint`, `dual-t`,
+        `hoc` or `counted` (from the same predictions), or `anchor` (the paper's anchor points, without that
+        extra training). A `schedule` of your own says it itself: `Schedule.estimator`, `anchor` if not given.
     prior : Prior or None
         What is known of T: see `trevision.Prior`. Its classes are numbered in the order of `classes_`.
     validation_share : float

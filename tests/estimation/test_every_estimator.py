@@ -216,6 +216,7 @@ def off_by_consensus(here: World, found: Solution) -> float:
 
 OFF = {
     "latent": off_by_likelihood,
+    "latent-unpooled": off_by_likelihood,
     "confident-joint": off_by_confidence,
     "anchor": off_at_anchors,
     "dual-t": off_by_dual_t,
@@ -249,7 +250,7 @@ def prior_off(method: str, here: World, found: Solution) -> float:
         return 2.0 * MEAN_OF_ABSOLUTE_NORMAL * np.sqrt(variance).sum()
 
     own = luck(PRIOR * (1 - PRIOR) / ROWS)
-    if method in ("latent", "confident-joint", "counted"):
+    if method in ("latent", "latent-unpooled", "confident-joint", "counted"):
         # Rows are counted in the class they seem to be of; what an estimate adds to the sampling error of
         # the classes is the rows that it moves from one class to another, of which T's error has its share.
         return own + OFF[method](here, found) - here.luck * here.floor + here.floor

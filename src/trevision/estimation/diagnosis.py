@@ -154,7 +154,7 @@ def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
             estimate.prior @ np.abs(solve(rows, None).transition - estimate.transition).sum(axis=1) / 2
         )
         for name, solve in COMPARED.items()
-        if name != estimate.method and rows.num_classes <= (METHODS[name].most_classes or np.inf)
+        if not estimate.method.startswith(name) and rows.num_classes <= (METHODS[name].most_classes or np.inf)
     }
     value = min(distances.values())
     verdict = _verdict("agreement", value)

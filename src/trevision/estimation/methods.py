@@ -116,6 +116,16 @@ def _from_latent_counts(counts: FloatArray) -> Solution:
     )
 
 
+def _alone(found: Solution) -> Solution:
+    """The same with every class by itself."""
+    return replace(found, transition=found.class_by_class, unpooled=None)
+
+
+def solve_by_latent_class_alone(rows: ProbabilityRows, weights: FloatArray | None = None) -> Solution:
+    """T by maximum likelihood, no class learning from another."""
+    return _alone(solve_by_latent_class(rows, weights))
+
+
 def _from_joint_counts(counts: FloatArray) -> Solution:
     """T from counts [clean, given]."""
     return Solution(rows_to_one(counts), counts.sum(axis=1) / counts.sum(), counts)
@@ -157,6 +167,13 @@ METHODS: dict[str, Method] = {
     "latent": Method(
         solve_by_latent_class, _from_latent_counts, _resume_latent_class, 60, latent.MOST_CLASSES
     ),
+    "latent-unpooled": Method(
+        solve_by_latent_class_alone,
+        lambda counts: _alone(_from_latent_counts(counts)),
+        lambda rows, weights, found: _alone(_resume_latent_class(rows, weights, found)),
+        60,
+        latent.MOST_CLASSES,
+    ),
     "confident-joint": Method(solve_by_confident_joint, _from_confident_counts),
     "anchor": Method(solve_by_anchors),
     "dual-t": Method(solve_by_dual_t, passes=2),
@@ -172,8 +189,9 @@ def default_method(num_classes: int) -> str:
 
 def solve_knowing(method: str, rows: ProbabilityRows, knowledge: Prior) -> Solution:
     """T as `knowledge` admits it: fitted under it by `latent`, projected to it after any method."""
-    if method == "latent":
+    if method.startswith("latent"):
         found = _from_latent_fit(fit_latent(rows, knowledge=knowledge))
+        found = found if method == "latent" else _alone(found)
     else:
         found = METHODS[method].solve(rows, None)
     return replace(found, transition=knowledge.project(found.transition))

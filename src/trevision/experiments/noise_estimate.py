@@ -32,7 +32,8 @@ class Estimating:
     """How T is estimated from probabilities.
 
     Args:
-        method: latent (the default up to 100 classes), confident-joint, anchor, dual-t, hoc or counted.
+        method: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t, hoc
+            or counted.
         bootstrap: Replicates that the intervals are made of.
         level: The share of intervals that are to hold the truth.
         seed: Seed of the replicates.

@@ -60,9 +60,9 @@ class Options:
     """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
     estimator: str | None = None
     """Where T-hat comes from: anchor (the paper's anchor points) or, from predictions for rows that a network
-    was not trained on, latent (maximum likelihood), confident-joint, dual-t, hoc (neighbours' labels) or
-    counted (labels against predictions). If not given, known clean labels where there are any; else anchor
-    for named data sets and latent for your own."""
+    was not trained on, latent (maximum likelihood), latent-unpooled (each class by itself), confident-joint,
+    dual-t, hoc (neighbours' labels) or counted (labels against predictions). If not given, known clean labels
+    where there are any; else anchor for named data sets and latent for your own."""
     revision_loss: str | None = None
     """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
     prior: str | None = None

@@ -85,7 +85,12 @@ def test_the_classifier_has_the_epochs_of_stage_1_too(blobs):
 
 
 GOOD = Step(
-    np.eye(2), evidence=100.0, gain=0.01, shares=np.array([0.6, 0.4]), shares_before=np.array([0.5, 0.5])
+    np.eye(2),
+    evidence=100.0,
+    gain=0.01,
+    chance=0.002,
+    shares=np.array([0.6, 0.4]),
+    shares_before=np.array([0.5, 0.5]),
 )
 
 
@@ -98,7 +103,8 @@ GOOD = Step(
         ({"evidence": 9.2}, "do not contradict the T before it (chi2 9.2, limit 9.2)"),
         ({"evidence": 9.22}, ""),
         ({"evidence": float("nan")}, "do not contradict"),
-        ({"gain": 0.0}, "noisy validation loss higher"),
+        ({"gain": -0.0019}, ""),  # a tenth of the rows cannot overrule the others for so little
+        ({"gain": -0.0021}, "noisy validation loss higher by 0.0021, its standard error 0.0020"),
         ({"gain": float("nan")}, "noisy validation loss"),
         ({}, ""),
     ],
@@ -173,6 +179,8 @@ def test_a_classifiers_own_mistakes_are_not_taken_for_label_noise(blobs, power):
     # The same labels do not contradict the T that made them: beside it, no step is taken.
     assert "do not contradict" in why_not(reestimate(setting, found, transition))
     np.testing.assert_allclose(step.shares, 1 / 3, atol=0.03)
+    # A better T for every row, and by about as much: the gain is far beyond chance.
+    assert step.gain > 3 * step.chance > 0
 
 
 def test_recursion_starts_from_the_latent_estimate_unless_told_otherwise():

@@ -4,8 +4,8 @@
     for r = 1, 2:
         g_r  two networks, each trained through T_{r-1} (Forward) on one half of the rows, predict the other
         T_r  maximises sum log sum_i T[i, y] q_i(x) over the training rows, q = link(g_r) fitted with it
-        stop if the labels do not contradict T_{r-1} beside T_r, or if T_r would predict validation labels
-        worse; else T_r, its classes pooled, takes the place of T_{r-1}
+        stop if the labels do not contradict T_{r-1} beside T_r, or if T_r predicts validation labels worse,
+        by more than chance; else T_r, its classes pooled, takes the place of T_{r-1}
     classifier: a fresh network through the last T kept, on all rows
 
 The paper ends with the wish to learn T and the classifier recursively. Counting labels against a classifier's
@@ -52,13 +52,14 @@ class Step:
     """From T_{r-1} to T_r, with the same predictions and a link of its own fitted for each.
 
     `evidence` is twice the logarithm of the likelihood ratio of the training labels, `gain` by how much less
-    the mean loss of the validation labels is with T_r; `shares` and `shares_before` are the shares of the
-    training rows in each clean class.
+    the mean loss of the validation labels is with T_r, `chance` its standard error; `shares` and
+    `shares_before` are the shares of the training rows in each clean class.
     """
 
     transition: np.ndarray
     evidence: float
     gain: float
+    chance: float
     shares: np.ndarray
     shares_before: np.ndarray
 
@@ -103,14 +104,17 @@ def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Step
     move = fit_latent(rows, start=start)
     transition = without_zeros(pooled_transition(move.counts), move.counts.sum(axis=1))
 
-    def validation_loss(fit: LatentFit, matrix: np.ndarray) -> float:
+    def validation_losses(fit: LatentFit, matrix: np.ndarray) -> np.ndarray:
         predicted = fit.clean_posterior(found.valid_probs) @ matrix
-        return float(-np.log(predicted[np.arange(len(predicted)), valid_labels]).mean())
+        losses: np.ndarray = -np.log(predicted[np.arange(len(predicted)), valid_labels])
+        return losses
 
+    gains = validation_losses(stay, before) - validation_losses(move, transition)
     return Step(
         transition,
         evidence=2 * len(labels) * (stay.objective - move.objective),
-        gain=validation_loss(stay, before) - validation_loss(move, transition),
+        gain=float(gains.mean()),
+        chance=float(gains.std() / np.sqrt(len(gains))),
         shares=move.counts.sum(axis=1) / move.counts.sum(),
         shares_before=stay.counts.sum(axis=1) / stay.counts.sum(),
     )
@@ -127,8 +131,8 @@ def why_not(step: Step) -> str:
     limit = float(chi2.ppf(CONTRADICTED, size * (size - 1)))
     if not step.evidence > limit:
         return f"the labels do not contradict the T before it (chi2 {step.evidence:.1f}, limit {limit:.1f})"
-    if not step.gain > 0:
-        return f"noisy validation loss higher by {-step.gain:.4f}"
+    if not step.gain >= -step.chance:
+        return f"noisy validation loss higher by {-step.gain:.4f}, its standard error {step.chance:.4f}"
     return ""
 
 

@@ -162,7 +162,7 @@ def test_likeliest_prior_is_a_prior_where_none_explains_the_labels() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"method": "magic"}, "method must be one of latent, confident-joint, anchor"),
+        ({"method": "magic"}, "method must be one of latent, latent-unpooled, confident-joint, anchor"),
         ({"bootstrap": 3}, "bootstrap must be at least 10"),
         ({"level": 90}, "ninety per cent is written 0.9"),
     ],

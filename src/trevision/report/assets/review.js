@@ -267,17 +267,25 @@
     chooser.showModal();
     byId("choose-class").focus();
   };
-  chooser.addEventListener("close", () => {
+  const settleChoice = () => {
     const one = Number(chooser.dataset.one);
-    const code = Number(byId("choose-class").value);
-    if (chooser.returnValue === "choose" && byId("choose-class").value !== "") settle(one, code);
+    if (byId("choose-class").value !== "") settle(one, Number(byId("choose-class").value));
     else rowOf(one)?.focus();
+  };
+  // From the keyboard at once: the next key may arrive before the dialog tells that it has closed.
+  const choose = () => {
+    chooser.close("settled");
+    settleChoice();
+  };
+  chooser.addEventListener("close", () => {
+    if (chooser.returnValue === "choose") settleChoice();
+    else if (chooser.returnValue !== "settled") rowOf(Number(chooser.dataset.one))?.focus();
   });
-  byId("choose-class").addEventListener("dblclick", () => chooser.close("choose"));
+  byId("choose-class").addEventListener("dblclick", choose);
   byId("choose-class").addEventListener("keydown", (event) => {
     if (event.key === "Enter") {
       event.preventDefault();
-      chooser.close("choose");
+      choose();
     }
   });
 

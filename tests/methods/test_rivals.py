@@ -84,6 +84,18 @@ def test_the_validation_loss_is_the_one_that_is_trained_with_and_can_select(blob
     assert learned.model.transition is None
 
 
+def test_gce_takes_a_high_rate_down_to_the_gentle_one_where_the_schedule_is_gentle(blobs):
+    def learnt_at(rate: float, gentle: bool) -> np.ndarray:
+        schedule = replace(SHORT, classifier=replace(SHORT.classifier, lr=rate), gentle=gentle)
+        problem = make_problem(blobs.x, blobs.noisy, schedule=schedule)
+        return class_probs(find_method("gce")(problem).model, problem.data.valid_x).numpy()
+
+    gentle = learnt_at(0.4, gentle=True)
+    assert np.array_equal(gentle, learnt_at(0.05, gentle=False))
+    assert not np.array_equal(gentle, learnt_at(0.4, gentle=False))
+    assert np.array_equal(learnt_at(0.01, gentle=True), learnt_at(0.01, gentle=False))
+
+
 def test_the_weights_of_sce_are_the_published_ones_of_the_data_set_that_is_nearer():
     assert [weights_for(classes) for classes in (2, 10, 31)] == [(0.1, 1.0)] * 3
     assert [weights_for(classes) for classes in (32, 100)] == [(6.0, 0.1)] * 2

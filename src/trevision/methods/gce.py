@@ -10,6 +10,8 @@ Notes
   below a threshold, by a second optimisation between epochs.
 - A fresh network is trained through the whole budget, as in the paper: one that begins where stage 1 ends has
   learnt some wrong labels already, and what is sure and wrong is what this loss corrects least.
+- The rate is the schedule's gentle one: at 0.1 the network learns and then falls into a constant prediction,
+  where this loss has next to no gradient.
 - An epoch is selected as in every method; where that is by loss, by this one on the noisy validation labels.
   Cross-entropy would punish the sureness that this loss asks for.
 - T-hat is read off stage 1 for the record.
@@ -23,7 +25,7 @@ from torch import Tensor, nn
 
 from trevision.losses import generalised_cross_entropy, generalised_of_log_prob
 from trevision.methods.problem import Learned, Problem
-from trevision.methods.selection import train_from_scratch
+from trevision.methods.selection import train_from_scratch, whole_phase
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior
 from trevision.training import Batch
 
@@ -32,7 +34,10 @@ def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     evaluation = replace(problem.evaluation, loss=generalised_of_log_prob)
-    trained = train_from_scratch(problem, "gce", problem.make_network(), _step, evaluation=evaluation)
+    phase = replace(whole_phase(problem), lr=problem.schedule.gentle_rate)
+    trained = train_from_scratch(
+        problem, "gce", problem.make_network(), _step, evaluation=evaluation, phase=phase
+    )
     return conclude(problem, initial, [posterior, trained])
 
 

@@ -24,7 +24,7 @@ FOLDS = 5
 # Fewer training rows than this make a small data set, to `quick`.
 SMALL = 10_000
 
-# The highest rate at which losses that weight or invert are trained, where a schedule is gentle with them.
+# The highest rate for losses that a higher one throws into a constant prediction, where a schedule is gentle.
 GENTLE_RATE = 5e-2
 
 
@@ -46,7 +46,7 @@ class Schedule:
     live_weight: bool = True
     """Whether the revision's gradient flows through Reweight's weight."""
     gentle: bool = False
-    """Whether weighted losses get a lower rate under heavy noise: see `classifier_through`."""
+    """Whether losses that need it get a lower rate: see `gentle_rate` and `classifier_through`."""
     bold: bool = False
     """Whether Forward gets a higher rate under heavy noise: see `classifier_through`."""
     revision_loss: RevisionLoss = "eq3"
@@ -59,13 +59,21 @@ class Schedule:
     folds: int = FOLDS
     """The number of parts into which rows are divided for out-of-sample predictions."""
 
+    @property
+    def gentle_rate(self) -> float:
+        """The classifier's rate for losses that a high one throws into a constant prediction.
+
+        No gradient leaves it: where a network is sure, Reweight's weights and the slopes of `gce` are zero.
+        """
+        return min(self.classifier.lr, GENTLE_RATE) if self.gentle else self.classifier.lr
+
     def classifier_through(self, transition: np.ndarray, *, weighted: bool) -> Phase:
         """The classifier stage's phase for a loss that goes through T: its rate may depend on the noise.
 
         d is the mean diagonal of T. `weighted` losses weight by T (Reweight) or invert it (Backward): weights
         reach 1/d and inverses more, and with them the gradient's variance. At a rate that suits d = 0.5,
-        Reweight falls under sym-80 into a constant prediction, which no gradient leaves. A gentle schedule
-        lowers their rate to `GENTLE_RATE` if it is above, and multiplies it by (2 d)^2, at most 1.
+        Reweight falls under sym-80 into a constant prediction. A gentle schedule multiplies their
+        `gentle_rate` by (2 d)^2, at most 1.
 
         Forward has no weights, and the noisier the labels, the flatter it is: at d = 0.2 it trains at a rate
         that makes it diverge at d = 0.8. A bold schedule multiplies its rate by 1 / (2 d), from 1 to 2.
@@ -73,7 +81,7 @@ class Schedule:
         twice = float(2 * np.diag(transition).mean())
         rate = self.classifier.lr
         if weighted and self.gentle:
-            rate = min(rate, GENTLE_RATE) * min(1.0, twice**2)
+            rate = self.gentle_rate * min(1.0, twice**2)
         elif not weighted and self.bold:
             rate /= min(1.0, max(0.5, twice))
         return replace(self.classifier, lr=rate)

@@ -192,6 +192,25 @@ def test_the_penalty_has_finite_slopes_at_exact_zeros() -> None:
     assert (module.free.grad[~torch.from_numpy(MASK)] == 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_penalty_leaves_a_class_that_cannot_be_mislabelled_alone(dtype: torch.dtype) -> None:
+    support = MASK.copy()
+    support[1] = [False, True, False, False]
+    start = torch.from_numpy(some_matrix(8)).to(dtype)
+    module = Transition(start, "simplex", Prior(support=support))
+    assert module.free is not None
+    before = entropy_of_mistakes(module.matrix).item()
+    optimizer = torch.optim.Adam([module.free], lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        Prior(sparsity=5.0).penalty(module.matrix).backward()
+        optimizer.step()
+    matrix = module.matrix
+    assert matrix[1].tolist() == [0, 1, 0, 0]
+    assert matrix.isfinite().all()
+    assert entropy_of_mistakes(matrix).item() < 0.9 * before
+
+
 # ---- the layer that learns
 
 

@@ -257,12 +257,14 @@ def entropy_of_mistakes(matrix: Tensor) -> Tensor:
         mean_i  - sum_{j != i} p[i, j] log p[i, j],      p[i, j] = T[i, j] / (1 - T[i, i])
 
     It is 0 if each class has one kind of mistake, log(C - 1) if all are alike, and does not depend on how
-    frequent they are; the entropy of whole rows would also pull T[i, i] towards 1. Slopes are finite at zero.
+    frequent they are; the entropy of whole rows would also pull T[i, i] towards 1. Slopes are finite at zero,
+    also where a class has no mistakes at all.
     """
-    least = torch.finfo(matrix.dtype).tiny
+    numbers = torch.finfo(matrix.dtype)
     wrong = matrix - torch.diag(matrix.diagonal())
-    shares = wrong / wrong.sum(dim=1, keepdim=True).clamp(min=least)
-    return -(shares * shares.clamp(min=least).log()).sum(dim=1).mean()
+    total = wrong.sum(dim=1, keepdim=True)
+    shares = wrong / torch.where(total > numbers.eps**2, total, 1.0)
+    return -(shares * shares.clamp(min=numbers.tiny).log()).sum(dim=1).mean()
 
 
 def parse(text: str) -> dict[str, str]:

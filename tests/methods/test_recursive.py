@@ -11,7 +11,7 @@ import torch
 
 from trevision import noise
 from trevision.data import Truth, split
-from trevision.estimation import counted_transition, transition_error
+from trevision.estimation import counted_transition, latent, transition_error
 from trevision.methods import (
     Options,
     OutOfSample,
@@ -181,6 +181,22 @@ def test_a_classifiers_own_mistakes_are_not_taken_for_label_noise(blobs, power):
     np.testing.assert_allclose(step.shares, 1 / 3, atol=0.03)
     # A better T for every row, and by about as much: the gain is far beyond chance.
     assert step.gain > 3 * step.chance > 0
+
+
+def test_evidence_is_that_of_the_rows_that_were_fitted(blobs, monkeypatch):
+    """A T that is off by as much has a third of the evidence against it in a third of the rows."""
+    rng = np.random.default_rng(0)
+    transition = np.array([[0.7, 0.3], [0.1, 0.9]])
+    clean = rng.integers(2, size=9_000)
+    given = noise.corrupt(clean, transition, rng)
+    g = np.where(np.eye(2)[clean] > 0, 0.99, 0.01)
+    data = split(torch.from_numpy(g.astype(np.float32)), given, num_classes=2, random_state=0)
+    found = OutOfSample(g[data.train_rows], g[data.valid_rows], 2, [])
+    setting = replace(problem(blobs), evaluation=Evaluation(data))
+    off = np.array([[0.8, 0.2], [0.2, 0.8]])
+    whole = reestimate(setting, found, off).evidence
+    monkeypatch.setattr(latent, "MOST_NUMBERS", 2 * len(data.train_x) // 3)
+    assert reestimate(setting, found, off).evidence == pytest.approx(whole / 3, rel=0.3)
 
 
 def test_recursion_starts_from_the_latent_estimate_unless_told_otherwise():

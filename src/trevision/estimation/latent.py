@@ -82,7 +82,8 @@ class LatentFit:
     `basis`, where there is one, is the T by which p, raised to `power`, is corrected before its logarithm is
     taken.
     `counts[i, j]` is the expected number of rows with clean label i and given label j; `objective` is the
-    mean negative log-likelihood of the given labels, penalties included.
+    mean negative log-likelihood of the given labels, penalties included, over the `fitted_rows` that the link
+    was fitted to.
     """
 
     transition: FloatArray
@@ -92,6 +93,7 @@ class LatentFit:
     counts: FloatArray
     objective: float
     power: float = 1.0
+    fitted_rows: float = 0.0
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating]) -> FloatArray:
         """g(x) for rows (n, C) of out-of-sample probabilities P(noisy | x)."""
@@ -290,7 +292,7 @@ def _fit(sample: _Sample, start: LatentFit) -> LatentFit:
         order = np.argsort(names)
         link, bias, matrix = link[:, order], bias[order], matrix[order]
     counts = _sums(features, sample, link, bias, matrix).counts
-    return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun), start.power)
+    return LatentFit(matrix, link, bias, start.basis, counts, float(found.fun), start.power, float(total))
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,7 @@ def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Step
     gains = validation_losses(stay, before) - validation_losses(move, transition)
     return Step(
         transition,
-        evidence=2 * len(labels) * (stay.objective - move.objective),
+        evidence=2 * move.fitted_rows * (stay.objective - move.objective),
         gain=float(gains.mean()),
         chance=float(gains.std() / np.sqrt(len(gains))),
         shares=move.counts.sum(axis=1) / move.counts.sum(),

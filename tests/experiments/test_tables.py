@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +182,9 @@ def test_the_name_of_a_run_ignores_settings_left_at_their_default_and_no_others(
     assert digest(canonical(older)) == one.name
 
 
-def test_a_prior_renames_the_runs_it_is_given_to_and_only_these():
+def test_a_prior_renames_the_runs_it_is_given_to_and_only_these(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savetxt("mask.csv", np.eye(10), delimiter=",")
     methods = ("reweight-r", "reweight-r:prior=symmetric+support=mask.csv,revision=simplex")
     plain, informed = planned_runs(make_plan("table1", "mnist", methods, ("sym-20",), seeds=1))
     assert informed.settings.options.prior == "symmetric+support=mask.csv"
@@ -193,6 +196,14 @@ def test_a_prior_renames_the_runs_it_is_given_to_and_only_these():
     stages = [shared_stages(run.source, run.settings, CPU) for run in (plain, informed)]
     assert stages[0]["noisy-posterior"] == stages[1]["noisy-posterior"]
     assert stages[0]["classifier"] != stages[1]["classifier"]
+    # Nor does a mask with other contents change it; a matrix of the noise does, also where both are one file.
+    masked, noisy = informed.settings, replace(informed.settings, noise="mask.csv")
+    before = [shared_stages("mnist", settings, CPU) for settings in (masked, noisy)]
+    np.savetxt("mask.csv", np.eye(10) + np.eye(10, k=1), delimiter=",")
+    after = [shared_stages("mnist", settings, CPU) for settings in (masked, noisy)]
+    assert before[0]["noisy-posterior"] == after[0]["noisy-posterior"]
+    assert before[0]["classifier"] != after[0]["classifier"]
+    assert before[1]["noisy-posterior"] != after[1]["noisy-posterior"]
     with pytest.raises(ValueError, match=r"prior must join by \+ some of .* got 'symetric'"):
         make_plan("table1", "mnist", ("reweight-r:prior=symetric",))
 

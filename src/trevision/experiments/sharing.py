@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,9 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
-    # A file under an old name with other contents makes other stages.
-    if files := files_of(source, settings):
-        base["files"] = {name: file["sha256"] for name, file in files.items()}
     first = base | {"options": {k: v for k, v in options.items() if k not in AFTER_STAGE_1}}
+    first |= _files(source, replace(settings, options=replace(settings.options, prior=None)))
+    base |= _files(source, settings)
     folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
     # A comparison of estimators trains the folds of stage 1, and not stage 1 as a whole.
     whole = [] if settings.method in (ESTIMATORS, *WITHOUT_STAGE_1) else ["noisy-posterior"]
@@ -74,6 +73,12 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     if family is not None:
         stages["classifier"] = digest(base | {"stage": "classifier", "family": family})
     return stages
+
+
+def _files(source: str, settings: Settings) -> dict[str, Any]:
+    """The digests of the files that are read: an old name with other contents makes other stages."""
+    digests = {name: file["sha256"] for name, file in files_of(source, settings).items()}
+    return {"files": digests} if digests else {}
 
 
 def cross_fits(source: str, settings: Settings) -> bool:

@@ -75,6 +75,16 @@ def test_every_row_gets_probabilities_and_every_fold_its_epochs():
     assert (probs.argmax(axis=1) == labels).mean() > 0.85
 
 
+def test_a_fold_that_ends_early_as_it_was_told_to_is_nothing_doubtful():
+    x = torch.randn(120, 3, generator=torch.Generator().manual_seed(0))
+    setting = problem(x, (x[:, 0] > 0).long().numpy(), select_by="error")
+    patient = replace(setting.schedule.noisy_posterior, patience=1)
+    setting = replace(setting, schedule=replace(setting.schedule, noisy_posterior=patient))
+    found = cross_fit(setting)
+    assert len(found.history) < 4 * patient.epochs
+    assert setting.doubts == []
+
+
 def test_folds_have_equal_shares_of_each_label():
     labels = np.repeat([0, 1, 2], [50, 30, 7])
     assigned = fold_of(labels, 4, np.random.default_rng(0))
@@ -182,23 +192,23 @@ def test_dual_t_has_its_anchors_at_the_percentile_of_the_schedule():
 
 
 @pytest.mark.parametrize("estimator", ["latent", "hoc"])
-def test_with_too_few_rows_for_folds_anchor_points_are_taken_and_a_warning_is_kept(estimator: str):
+def test_with_too_few_rows_for_folds_there_are_no_predictions_and_a_warning_is_kept(estimator: str):
     x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     setting = problem(x, (x[:, 0] > 0).long().numpy(), estimator=estimator)
     setting = replace(setting, schedule=replace(setting.schedule, folds=36))
-    with pytest.warns(TransitionWarning, match=f"anchor points: {estimator} needs .* more .* than 36"):
+    with pytest.warns(TransitionWarning, match=f"not estimated by {estimator}, .* more .* than 36"):
         found = with_out_of_sample(setting)
     assert found.out_of_sample is None
     (warning,) = found.warnings
-    assert "comes from anchor points" in warning
+    assert "needs predictions out of sample by 36 folds" in warning
 
 
 @pytest.mark.parametrize("method", ["forward", "mentornet"])
-def test_a_fallback_to_anchor_points_is_told_in_the_result(tmp_path, method: str):
+def test_an_estimator_that_falls_away_is_told_in_the_result(tmp_path, method: str):
     settings = Settings(noise="sym-20", method=method, train_size=5, options=Options(estimator="dual-t"))
-    with pytest.warns(TransitionWarning, match="anchor points"):
+    with pytest.warns(TransitionWarning, match="not estimated by dual-t"):
         result = run("digits", settings, tmp_path / "run", Hardware(accelerator="cpu", threads=1))
-    assert any("comes from anchor points: dual-t" in one for one in result["warnings"])
+    assert any("T is not estimated by dual-t" in one for one in result["warnings"])
 
 
 def test_too_many_classes_for_a_chosen_estimator_are_refused_before_anything_is_trained():

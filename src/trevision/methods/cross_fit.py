@@ -20,7 +20,6 @@ from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.schedules import ANCHOR
 from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, predicted_probs
 from trevision.training import Evaluation, StageResult
-from trevision.training.loop import ALL_EPOCHS_DONE
 
 
 def with_out_of_sample(problem: Problem) -> Problem:
@@ -28,7 +27,7 @@ def with_out_of_sample(problem: Problem) -> Problem:
 
     All but `anchor` do, unless T-hat is counted from pairs of labels and the user did not choose the
     estimator. With no more rows than folds there are none: the problem then bears a warning, and T-hat comes
-    from anchor points.
+    from anchor points or, unless the user chose, from a trusted set.
     """
     data, schedule = problem.data, problem.schedule
     informed = data.label_pairs is not None and problem.options.estimator is None
@@ -37,8 +36,8 @@ def with_out_of_sample(problem: Problem) -> Problem:
     name = problem.estimator
     if len(data.train_x) <= schedule.folds:
         message = (
-            f"T-hat comes from anchor points: {name} needs predictions out of sample by {schedule.folds} "
-            f"folds, and so more training rows than {len(data.train_x)}"
+            f"T is not estimated by {name}, which needs predictions out of sample by {schedule.folds} folds, "
+            f"and so more training rows than {len(data.train_x)}"
         )
         warnings.warn(message, TransitionWarning, stacklevel=2)
         return replace(problem, warnings=(*problem.warnings, message))
@@ -73,7 +72,7 @@ def cross_fit(
         part = replace(problem, evaluation=Evaluation(seen, None, problem.evaluation.criterion))
         trained = train(part, stage_name(fold, prefix))
         history += trained.history
-        if trained.stopped_because != ALL_EPOCHS_DONE:
+        if trained.diverged:
             problem.doubts.append(trained.stopped_because)
         for x, assigned, probs in (
             (data.train_x, train_fold, train_probs),

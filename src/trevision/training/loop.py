@@ -22,6 +22,7 @@ from trevision.training.phase import Optimizer, Phase, learning_rate
 from trevision.training.runtime import Runtime
 
 ALL_EPOCHS_DONE = "all epochs done"
+DIVERGED = "the loss became"
 # The share of the time that may go into keeping what a stopped run continues from. Very short epochs are then
 # not kept one by one, and a stopped run repeats a few of them, to the same bits.
 KEEPING = 0.1
@@ -68,6 +69,11 @@ class StageResult:
     selected: dict[str, Any]
     history: list[dict[str, Any]]
     stopped_because: str
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it ended because the loss was no number any more; the state is of an epoch before that."""
+        return self.stopped_because.startswith(DIVERGED)
 
 
 def _batches(rows: Tensor, size: int) -> list[Tensor]:
@@ -140,7 +146,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         mean_loss = float(summed) / len(x)
         if not math.isfinite(mean_loss):
             stopped_because = (
-                f"the loss became {mean_loss} in epoch {epoch + 1} of {stage.name}; "
+                f"{DIVERGED} {mean_loss} in epoch {epoch + 1} of {stage.name}; "
                 f"a lower learning rate than {phase.lr:g} is needed"
             )
             if not tracker.selected:

@@ -66,15 +66,15 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
     Warns where the labels, judged without that knowledge, contradict it.
     """
     began = time.perf_counter()
-    estimate, prior = _estimated(problem, posterior), problem.prior
+    estimate = initial = _estimated(problem, posterior)
+    prior = problem.prior if problem.prior is not None and problem.prior.constrains else None
+    if prior is not None:
+        predicted = problem.out_of_sample
+        if predicted is not None:
+            initial = _out_of_sample_transition(problem, predicted, prior)
+        initial = prior.project(initial)
     problem.estimation_seconds.append(time.perf_counter() - began)
-    if prior is None or not prior.constrains:
-        return estimate
-    informed = estimate
-    if problem.out_of_sample is not None:
-        informed = _out_of_sample_transition(problem, problem.out_of_sample, prior)
-    initial = prior.project(informed)
-    for message in _contradictions(problem, estimate, initial):
+    for message in () if prior is None else _contradictions(problem, estimate, initial):
         warnings.warn(message, TransitionWarning, stacklevel=3)
         problem.doubts.append(message)
     return initial

@@ -84,11 +84,12 @@ def bootstrap_intervals(
     low, high = np.minimum(low, 1 - unseen), np.maximum(high, unseen)
     # Rounding of the differences must not lead out of [0, 1], nor past the estimate itself.
     transition = (low.clip(0, found.transition), high.clip(found.transition, 1))
+    prior_low, prior_high = _ends(priors, level)
     rate_low, rate_high = _ends(rates, level)
     unseen_at_all = 1 - ((1 - level) / 2) ** (1 / len(rows))
     return Intervals(
         transition,
-        _ends(priors, level),
+        (np.minimum(prior_low, found.prior), np.maximum(prior_high, found.prior)),
         (min(float(rate_low), 1 - unseen_at_all), max(float(rate_high), unseen_at_all)),
         "counts" if by_counts else "rows",
     )

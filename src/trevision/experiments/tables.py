@@ -310,8 +310,6 @@ def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
 
 
 def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
     try:
         return float(text)
     except ValueError:

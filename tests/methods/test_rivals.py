@@ -172,6 +172,16 @@ def test_what_is_learnt_is_the_selected_epoch_and_the_model_holds_it(learnt, man
     assert {record["stage"] for record in learned.history} == {method}  # there is no stage 1
 
 
+def test_volminnet_learns_t_by_adam_at_the_released_rate_of_a_hundredth(blobs):
+    # Adam's first step moves every weight by its rate, whatever the slope: from -2 to -2 +- 0.01.
+    one_step = Phase(1, lr=0.02, batch_size=len(blobs.x))
+    schedule = replace(SHORT, noisy_posterior=Phase(0), classifier=one_step)
+    learned = find_method("volminnet")(make_problem(blobs.x, blobs.noisy, schedule=schedule))
+    ratios = learned.transition / learned.transition.diagonal()[:, None]
+    weights = [math.log(r / (1 - r)) for r in ratios[~np.eye(4, dtype=bool)]]
+    assert [abs(weight + 2) for weight in weights] == pytest.approx([0.01] * 12, rel=0.01)
+
+
 def test_volminnet_starts_as_released_for_ten_classes_and_for_a_hundred():
     ten, hundred = starting_transition(10), starting_transition(100)
     assert ten[0, 1] / ten[0, 0] == pytest.approx(1 / (1 + math.exp(2)))

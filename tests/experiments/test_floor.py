@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,21 @@ def test_results_from_before_these_measures_still_make_a_table(tmp_path):
     dot_plots.draw_error_to_floor(tmp_path / "e.svg", old)
     dot_plots.draw_accuracy(tmp_path / "a.svg", old)
     assert "no runs recorded" in (tmp_path / "e.svg").read_text()
+
+
+def test_a_t_that_is_exact_and_a_test_without_mistakes_stay_on_the_pictures(tmp_path):
+    methods, how = ("forward", "reweight"), {"seeds": 1, "seeds_without_anchors": 0}
+    plan = make_plan("floor", "digits", methods, ("sym-20",), "quick", **how)
+    for run, error, accuracy in zip(planned_runs(plan), (0.0, 0.04), (1.0, 0.9), strict=True):
+        result = {"transition_error": error, "transition_floor": 0.02, "test_accuracy": accuracy}
+        record(tmp_path, run, result | {"seconds": 1.0})
+    exact = tabulate_floor(plan, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a logarithmic axis objects to zero by a warning
+        dot_plots.draw_error_to_floor(tmp_path / "e.svg", exact)
+        dot_plots.draw_accuracy(tmp_path / "a.svg", exact)
+    marks = re.findall(r">([^<>]*)</text>", (tmp_path / "e.svg").read_text())
+    assert marks[:5] == ["\N{LESS-THAN OR EQUAL TO} 0.1", "0.2", "0.5", "1", "2"]
 
 
 def test_csv_has_a_line_for_every_cell_in_every_measure(table):

@@ -19,6 +19,8 @@ BLUE, ORANGE, RED = "#1f6fb4", "#d9730d", "#b8303f"
 PANELS_ABREAST = 3
 ACCURACIES = (10, 50, 80, 90, 95, 98, 99, 99.5, 99.8)
 """Where an axis that is logarithmic in the error has its marks."""
+LEAST_RATIO, LEAST_WRONG = 0.1, 0.05
+"""Where logarithmic axes end, of multiples of the floor and of percent wrong; less is drawn there."""
 
 Dot = tuple[float, float]  # mean and standard deviation; nan where there is no number
 NOWHERE = (math.nan, 0.0)
@@ -57,12 +59,15 @@ def draw_table(path: Path, table: Table) -> None:
 def draw_error_to_floor(path: Path, table: FloorTable) -> None:
     """The error of T as a multiple of its sampling floor, with and without anchor points."""
     rows = table.rows_of("error_to_floor")
-    kinds = _by_anchors(table, "error_to_floor", rows, _measured)
+    kinds = _by_anchors(table, "error_to_floor", rows, _at_least(LEAST_RATIO, _measured))
     means = [mean for kind in kinds for mean in kind.means]
     low, high = 0.8 * min([1.0, *means]), 1.3 * max([2.0, *means])
 
+    marks = {m * 10.0**k: f"{m * 10.0**k:g}" for k in range(-1, 6) for m in (1, 2, 5)}
+    marks[LEAST_RATIO] = f"\N{LESS-THAN OR EQUAL TO} {LEAST_RATIO:g}"
+
     def finish(axis: Any) -> None:
-        _logarithmic(axis, low, high, {m * 10**k: f"{m * 10**k:g}" for k in range(-3, 6) for m in (1, 2, 5)})
+        _logarithmic(axis, low, high, marks)
         axis.axvline(1, color="#333333", linewidth=1)
 
     title = _title("Error of T as a multiple of the sampling floor", table.plan, table.most_runs)
@@ -72,7 +77,7 @@ def draw_error_to_floor(path: Path, table: FloorTable) -> None:
 def draw_accuracy(path: Path, table: FloorTable) -> None:
     """Test accuracy, with and without anchor points, on an axis that is logarithmic in the error."""
     rows = table.rows_of("test_accuracy")
-    kinds = _by_anchors(table, "test_accuracy", rows, _wrong_percent)
+    kinds = _by_anchors(table, "test_accuracy", rows, _at_least(LEAST_WRONG, _wrong_percent))
     errors = [mean for kind in kinds for mean in kind.means]
     low, high = 0.7 * min([5.0, *errors]), min(100.0, 1.3 * max([10.0, *errors]))
 
@@ -183,6 +188,16 @@ def _measured(cell: Cell) -> Dot:
 
 def _wrong_percent(cell: Cell) -> Dot:
     return NOWHERE if cell.mean is None else (100 - cell.mean, cell.std or 0.0)
+
+
+def _at_least(least: float, dot_of: Callable[[Cell], Dot]) -> Callable[[Cell], Dot]:
+    """Dots no further to the left than an axis reaches; none stays none."""
+
+    def dot(cell: Cell) -> Dot:
+        mean, std = dot_of(cell)
+        return float(np.maximum(mean, least)), std
+
+    return dot
 
 
 def _published(cell: Cell) -> Dot:

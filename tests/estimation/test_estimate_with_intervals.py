@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trevision.estimation import (
+    METHODS,
     anchor_transition,
     bootstrap,
     clean_prior,
@@ -48,20 +49,31 @@ def test_intervals_hold_the_planted_truth_in_about_their_nominal_share(
     assert np.mean(priors) == pytest.approx(0.9, abs=0.06)
 
 
-def test_latent_intervals_hold_the_planted_truth_where_classes_overlap() -> None:
-    # Three Gaussian classes of which the posterior is known, so that the clean class of a row is not.
-    centres = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+def overlapping_rows(n: int, apart: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Three Gaussian classes of which the noisy posterior is known, but not the clean class of a row."""
+    centres = apart * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    clean = rng.integers(3, size=n)
+    x = centres[clean] + rng.normal(size=(n, 2))
+    weight = np.exp(-((x[:, None] - centres) ** 2).sum(axis=2) / 2)
+    return weight / weight.sum(axis=1, keepdims=True) @ TRUE, corrupt(clean, TRUE, rng)
+
+
+def afford(monkeypatch, rows: int, replicates: int) -> None:
+    """Make `latent`, for three classes, estimate that many rows anew in every replicate, and no more."""
+    passes = METHODS["latent"].passes
+    monkeypatch.setattr(bootstrap, "MOST_REESTIMATED", rows * 3 * passes * replicates)
+
+
+@pytest.mark.parametrize(("resampling", "n"), [("rows", 600), ("part", 1800)])
+def test_latent_intervals_hold_the_planted_truth_where_classes_overlap(
+    resampling: str, n: int, monkeypatch
+) -> None:
+    afford(monkeypatch, 600, replicates=40)
     entries = []
     for draw in range(30):
-        rng = np.random.default_rng(draw)
-        clean = rng.integers(3, size=600)
-        x = centres[clean] + rng.normal(size=(600, 2))
-        weight = np.exp(-((x[:, None] - centres) ** 2).sum(axis=2) / 2)
-        probs = weight / weight.sum(axis=1, keepdims=True) @ TRUE
-        found = estimate(
-            probs, corrupt(clean, TRUE, rng), "latent", bootstrap=40, level=0.8, random_state=draw
-        )
-        assert found.resampling == "rows"
+        probs, labels = overlapping_rows(n, 6.0, np.random.default_rng(draw))
+        found = estimate(probs, labels, "latent", bootstrap=40, level=0.8, random_state=draw)
+        assert found.resampling == resampling
         entries.append((found.transition_low <= TRUE) & (found.transition_high >= TRUE))
     # 30 draws of nine entries that hang together tell a share of 0.8 to within about 0.04.
     assert np.mean(entries) == pytest.approx(0.8, abs=0.09)
@@ -75,6 +87,30 @@ def test_both_ways_of_drawing_again_give_intervals_of_one_width(monkeypatch) -> 
     assert (by_rows.resampling, by_counts.resampling) == ("rows", "counts")
     widths = [one.transition_high - one.transition_low for one in (by_rows, by_counts)]
     np.testing.assert_allclose(widths[1], widths[0], rtol=0.25)
+
+
+def test_a_part_of_the_rows_gives_intervals_of_the_width_that_all_of_them_do(monkeypatch) -> None:
+    """Where classes overlap so much that counts, drawn with the link held fixed, are far too sure."""
+    probs, labels = overlapping_rows(3000, 4.0, np.random.default_rng(0))
+    widths = {}
+    for affordable in (3000, 1000, 100):
+        afford(monkeypatch, affordable, replicates=60)
+        found = estimate(probs, labels, "latent", bootstrap=60)
+        widths[found.resampling] = (found.transition_high - found.transition_low).mean()
+    assert list(widths) == ["rows", "part", "counts"]
+    assert widths["part"] == pytest.approx(widths["rows"], rel=0.3)
+    assert widths["counts"] < 0.6 * widths["rows"]
+
+
+@pytest.mark.parametrize(("method", "seed"), [("anchor", 4), ("dual-t", 9)])
+def test_intervals_hold_the_estimate_itself_even_where_replicates_do_not(method: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(3, 0.2), size=5)  # hardly more rows than classes
+    found = estimate(probs, rng.integers(3, size=5), method, bootstrap=20)
+    assert (found.prior_low <= found.prior).all()
+    assert (found.prior_high >= found.prior).all()
+    assert (found.transition_low <= found.transition).all()
+    assert (found.transition_high >= found.transition).all()
 
 
 def test_intervals_have_the_width_of_the_normal_approximation() -> None:

@@ -27,6 +27,7 @@ PAIRS_SHOWN = 10
 
 DRAWN_AGAIN = {
     "rows": "rows drawn again and T estimated anew for each",
+    "part": "rows of a random part drawn again and T estimated anew for each",
     "counts": "counted rows drawn again with the rule of counting held fixed",
 }
 

@@ -1,11 +1,15 @@
 """Error bars for an estimated T: rows drawn again, with replacement, and T estimated from each draw.
 
-Two ways of drawing again:
+Three ways of drawing again:
 
 rows    every replicate is a whole estimation from rows weighted by how often they were drawn;
+part    the same from a random part of the rows, out of which as many are drawn as there are in all: the
+        "little bootstrap" (Kleiner et al. 2014). Replicates scatter around the estimate from that part as
+        those of all rows would around theirs, and cost no more than the part does;
 counts  a method that assigns each row to a cell (given label, class) and counts keeps its assignment, and
         the table of counts is drawn again, multinomially. That costs no pass over the rows, but leaves out
-        that other rows would have moved the rule of assignment (the thresholds) a little.
+        that other rows would have moved the rule of assignment: the thresholds a little, the link of
+        `latent`, which is why rows or a part of them are drawn for it while they can be, by more.
 """
 
 from __future__ import annotations
@@ -21,11 +25,16 @@ from trevision.estimation.methods import Method, Solution
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray
 
-Resampling = Literal["rows", "counts"]
+Resampling = Literal["rows", "part", "counts"]
 
 # Up to this many probabilities to read in one pass of every replicate, rows are drawn again: some ten seconds
-# on one core. Beyond it counts are, by methods that can.
+# on one core. Beyond it counts are, or a part of the rows is, by methods that can.
 MOST_REESTIMATED = 1_000_000_000
+
+# The rows a class that a part must have on average to stand for all, and how many times longer than that it
+# may take for their sake.
+LEAST_IN_A_PART = 200
+PATIENCE = 4
 
 # Numbers of all replicates that are sorted at a time.
 SORTED_AT_ONCE = 2**23
@@ -60,19 +69,24 @@ def bootstrap_intervals(
     # 1,000 classes 200 replicates take 0.4 GB instead of 1.6.
     moves: NDArray[np.float16] = np.empty((replicates, size, size), dtype=np.float16)
     priors, rates = np.empty((replicates, size)), np.empty(replicates)
-    by_counts = (
-        method.recount is not None
-        and found.counts is not None
-        and len(rows) * size * replicates * method.passes > MOST_REESTIMATED
-    )
     # A pooled T is nearer to the truth, but moves less than it may be off where classes are not as alike as
     # they seem: intervals are those of T class by class, stretched to the pooled T where it lies outside.
     centre = found.class_by_class
-    draws = _from_counts(method, found, rng) if by_counts else _from_rows(rows, method, found, rng)
+    resampling, size_of_part = _way(rows, method, found, replicates)
+    reference = found  # what replicates scatter around
+    if resampling == "part":
+        chosen = np.sort(rng.choice(len(rows), size_of_part, replace=False))
+        some = ProbabilityRows(rows.at(chosen), rows.labels[chosen])
+        reference = _estimated(some, method, found, np.full(len(some), len(rows) / len(some)))
+        draws = _from_rows(some, method, found, len(rows), rng)
+    elif resampling == "counts":
+        draws = _from_counts(method, found, rng)
+    else:
+        draws = _from_rows(rows, method, found, len(rows), rng)
     for place, replicate in zip(range(replicates), draws, strict=False):
-        moves[place] = replicate.class_by_class - centre
-        priors[place] = replicate.prior
-        rates[place] = 1 - replicate.prior @ replicate.transition.diagonal()
+        moves[place] = replicate.class_by_class - reference.class_by_class
+        priors[place] = found.prior + replicate.prior - reference.prior
+        rates[place] = _rate(found) + _rate(replicate) - _rate(reference)
     low, high = centre.copy(), centre.copy()
     step = max(1, SORTED_AT_ONCE // (replicates * size))
     for first in range(0, size, step):
@@ -84,27 +98,46 @@ def bootstrap_intervals(
     low, high = np.minimum(low, 1 - unseen), np.maximum(high, unseen)
     # Rounding of the differences must not lead out of [0, 1], nor past the estimate itself.
     transition = (low.clip(0, found.transition), high.clip(found.transition, 1))
-    prior_low, prior_high = _ends(priors, level)
+    prior_low, prior_high = _ends(priors.clip(0, 1), level)
     rate_low, rate_high = _ends(rates, level)
     unseen_at_all = 1 - ((1 - level) / 2) ** (1 / len(rows))
     return Intervals(
         transition,
         (np.minimum(prior_low, found.prior), np.maximum(prior_high, found.prior)),
-        (min(float(rate_low), 1 - unseen_at_all), max(float(rate_high), unseen_at_all)),
-        "counts" if by_counts else "rows",
+        (max(0.0, min(float(rate_low), 1 - unseen_at_all)), min(1.0, max(float(rate_high), unseen_at_all))),
+        resampling,
     )
 
 
+def _way(rows: ProbabilityRows, method: Method, found: Solution, replicates: int) -> tuple[Resampling, int]:
+    """What is drawn again, and of how many rows, so that it does not take too long."""
+    affordable = MOST_REESTIMATED // (replicates * method.passes * rows.num_classes)
+    if len(rows) <= affordable or method.recount is None or found.counts is None:
+        return "rows", len(rows)
+    # A method that only counts loses next to nothing if its counts are drawn.
+    part = min(len(rows), max(affordable, LEAST_IN_A_PART * rows.num_classes))
+    if method.resume is not None and part <= PATIENCE * affordable:
+        return "part", part
+    return "counts", len(rows)
+
+
+def _rate(found: Solution) -> float:
+    return float(1 - found.prior @ found.transition.diagonal())
+
+
+def _estimated(rows: ProbabilityRows, method: Method, found: Solution, weights: FloatArray) -> Solution:
+    """T from weighted rows; a method that can go on from where another estimate ended does."""
+    return method.solve(rows, weights) if method.resume is None else method.resume(rows, weights, found)
+
+
 def _from_rows(
-    rows: ProbabilityRows, method: Method, found: Solution, rng: np.random.Generator
+    rows: ProbabilityRows, method: Method, found: Solution, total: int, rng: np.random.Generator
 ) -> Iterator[Solution]:
+    """Estimates from `total` draws of `rows`."""
     while True:
-        drawn = rng.integers(len(rows), size=len(rows))
+        drawn = rng.integers(len(rows), size=total)
         weights = np.bincount(drawn, minlength=len(rows)).astype(np.float64)
-        if method.resume is not None:
-            yield method.resume(rows, weights, found)
-        else:
-            yield method.solve(rows, weights)
+        yield _estimated(rows, method, found, weights)
 
 
 def _from_counts(method: Method, found: Solution, rng: np.random.Generator) -> Iterator[Solution]:

@@ -25,7 +25,8 @@ class Estimate:
     joint         the expected number of rows with clean label i and given label j, (C, C), summing to rows
     level         the share of repetitions in which an interval is to hold the truth
     bootstrap     the number of replicates that the intervals were made of
-    resampling    what was drawn again for a replicate: "rows", each then estimated anew, or "counts"
+    resampling    what was drawn again for a replicate: "rows", or those of a random "part", each
+                  then estimated anew, or "counts"
     solution      what the method found, for `clean_posterior`
     """
 

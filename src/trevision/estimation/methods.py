@@ -165,13 +165,13 @@ def solve_by_counting(rows: ProbabilityRows, weights: FloatArray | None = None) 
 
 METHODS: dict[str, Method] = {
     "latent": Method(
-        solve_by_latent_class, _from_latent_counts, _resume_latent_class, 60, latent.MOST_CLASSES
+        solve_by_latent_class, _from_latent_counts, _resume_latent_class, 200, latent.MOST_CLASSES
     ),
     "latent-unpooled": Method(
         solve_by_latent_class_alone,
         lambda counts: _alone(_from_latent_counts(counts)),
         lambda rows, weights, found: _alone(_resume_latent_class(rows, weights, found)),
-        60,
+        200,
         latent.MOST_CLASSES,
     ),
     "confident-joint": Method(solve_by_confident_joint, _from_confident_counts),

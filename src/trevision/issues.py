@@ -8,6 +8,7 @@ the probability of its being right, P(clean = given | x, given), is low.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +55,7 @@ def find_label_issues(
     bootstrap: int = 200,
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> LabelIssues:
     """Rank labels by the probability that they are right.
 
@@ -61,7 +63,7 @@ def find_label_issues(
     the labels given to them; both and the other arguments as for `trevision.estimation.estimate`.
     """
     rows = ProbabilityRows(noisy_probs, noisy_labels)
-    found = estimate(noisy_probs, noisy_labels, method, bootstrap, level, random_state)
+    found = estimate(noisy_probs, noisy_labels, method, bootstrap, level, random_state, progress)
     p_given, p_suggested = np.empty(len(rows)), np.empty(len(rows))
     suggested: IntArray = np.empty(len(rows), dtype=np.int64)
     for probs, labels, where in rows.chunks():

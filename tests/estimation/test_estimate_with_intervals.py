@@ -92,14 +92,18 @@ def test_both_ways_of_drawing_again_give_intervals_of_one_width(monkeypatch) -> 
 def test_a_part_of_the_rows_gives_intervals_of_the_width_that_all_of_them_do(monkeypatch) -> None:
     """Where classes overlap so much that counts, drawn with the link held fixed, are far too sure."""
     probs, labels = overlapping_rows(3000, 4.0, np.random.default_rng(0))
-    widths = {}
+    widths, told = {}, []
     for affordable in (3000, 1000, 100):
         afford(monkeypatch, affordable, replicates=60)
-        found = estimate(probs, labels, "latent", bootstrap=60)
+        found = estimate(
+            probs, labels, "latent", bootstrap=60, progress=lambda *how_far: told.append(how_far)
+        )
         widths[found.resampling] = (found.transition_high - found.transition_low).mean()
     assert list(widths) == ["rows", "part", "counts"]
     assert widths["part"] == pytest.approx(widths["rows"], rel=0.3)
     assert widths["counts"] < 0.6 * widths["rows"]
+    # Those of the part are the ones that nobody sees rows being read for.
+    assert told == [(done, 60) for done in range(1, 61)]
 
 
 @pytest.mark.parametrize(("method", "seed"), [("anchor", 4), ("dual-t", 9)])

@@ -14,7 +14,7 @@ counts  a method that assigns each row to a cell (given label, class) and counts
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,12 +57,16 @@ def bootstrap_intervals(
     replicates: int,
     level: float,
     rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Intervals:
     """Intervals between the (1 - level) / 2 and (1 + level) / 2 quantiles of the replicates.
 
     No interval for an entry of row i is narrower than n_i = n P(clean = i) rows can tell: where such a
     label was never seen, its probability may still be as large as 1 - ((1 - level) / 2)^(1 / n_i), the
     exact binomial bound.
+
+    `progress` is told how many replicates are done, out of how many, where that takes long and yet no `rows`
+    are read for them.
     """
     size = rows.num_classes
     # Differences from T in half precision: a thousandth of an interval's width is precision enough, and at
@@ -87,6 +91,8 @@ def bootstrap_intervals(
         moves[place] = replicate.class_by_class - reference.class_by_class
         priors[place] = found.prior + replicate.prior - reference.prior
         rates[place] = _rate(found) + _rate(replicate) - _rate(reference)
+        if progress is not None and resampling == "part":
+            progress(place + 1, replicates)
     low, high = centre.copy(), centre.copy()
     step = max(1, SORTED_AT_ONCE // (replicates * size))
     for first in range(0, size, step):

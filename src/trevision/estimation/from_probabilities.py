@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,7 @@ def estimate(
     bootstrap: int = 200,
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Estimate:
     """Estimate how labels go wrong, from the probabilities of any model and the labels given.
 
@@ -79,7 +81,8 @@ def estimate(
 
     `method` is a name of `METHODS`; None stands for `latent` or, with very many classes,
     `confident-joint`. The intervals come from `bootstrap` replicates (`bootstrap.py`); they
-    tell how much T would change with other rows, not whether the model or the method is biased.
+    tell how much T would change with other rows, not whether the model or the method is biased. `progress` is
+    told of replicates, done and in all, where they take long without reading `noisy_probs` again.
 
     >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)
     >>> labels = np.repeat([0, 1, 0, 1], [400, 100, 150, 350])
@@ -92,7 +95,8 @@ def estimate(
     method = method or default_method(rows.num_classes)
     chosen = METHODS[method]
     found = chosen.solve(rows, None)
-    ends = bootstrap_intervals(rows, chosen, found, bootstrap, level, np.random.default_rng(random_state))
+    rng = np.random.default_rng(random_state)
+    ends = bootstrap_intervals(rows, chosen, found, bootstrap, level, rng, progress)
     rate = float(1 - found.prior @ found.transition.diagonal())
     return Estimate(
         transition=found.transition,

@@ -13,7 +13,7 @@ import torch
 from trevision.data import DataError, Dataset, places_of
 from trevision.data.arrays import npz_members
 from trevision.estimation import Finding, RowSource, diagnose
-from trevision.experiments.noise_estimate import Watch, WatchedRows
+from trevision.experiments.noise_estimate import Watch, WatchedRows, of_replicates
 from trevision.experiments.run import (
     OUT_OF_SAMPLE_FILE,
     Hardware,
@@ -83,7 +83,8 @@ def find_run_issues(
         raise DataError(f"{path}: lacks {', '.join(lacking)}; remove it to have it made again")
     probs, labels, rows, folds = (arrays[name] for name in needed)
     watched: RowSource = probs if watch is None else WatchedRows(probs, watch)
-    issues = find_label_issues(watched, labels, bootstrap=bootstrap, level=level, random_state=settings.seed)
+    told = of_replicates(watch)
+    issues = find_label_issues(watched, labels, None, bootstrap, level, settings.seed, told)
     findings = diagnose(probs, labels, issues.estimate, dataset.class_names, settings.seed)
     found = RunIssues(_table(issues, dataset, rows), issues, findings, dataset.class_names)
     _write(folder, found, int(folds))

@@ -80,11 +80,17 @@ def estimate_noise(
                 estimating.bootstrap,
                 estimating.level,
                 estimating.seed,
+                of_replicates(watch),
             )
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
         findings = diagnose(rows, found.labels, made, found.class_names, estimating.seed)
     return NoiseEstimate(made, findings, found.class_names)
+
+
+def of_replicates(watch: Watch | None) -> Callable[[int, int], None] | None:
+    """The `progress` of an estimate, for one who watches."""
+    return None if watch is None else lambda done, total: watch("error bars", done, total)
 
 
 class WatchedRows:

@@ -23,14 +23,24 @@ from trevision.experiments.bound import bound_of_run
 from trevision.experiments.label_issues import find_run_issues
 from trevision.experiments.predict import predict_to_csv
 from trevision.experiments.sharing import shared_stages
-from trevision.methods import Learned, Problem, find_method, network_seed, schedule_for
+from trevision.methods import Learned, Problem, find_method, network_seed, schedule_for, stages
 from trevision.methods.sce import weights_for
+from trevision.methods.stages import train_steadily
 from trevision.methods.tv import _drawn_classes, count_pairs, counting_step
 from trevision.methods.volminnet import _step as volminnet_step
 from trevision.methods.volminnet import starting_transition
 from trevision.networks import Standardise, build
 from trevision.report import write_report
-from trevision.training import Batch, Evaluation, NoisyLabelModel, Phase, Runtime, class_probs, launch
+from trevision.training import (
+    Batch,
+    Evaluation,
+    NoisyLabelModel,
+    Phase,
+    Runtime,
+    StageResult,
+    class_probs,
+    launch,
+)
 from trevision.transition import DirichletTransition
 
 END_TO_END = ("volminnet", "tv")
@@ -99,6 +109,76 @@ def test_gce_takes_a_high_rate_down_to_the_gentle_one_where_the_schedule_is_gent
 def test_the_weights_of_sce_are_the_published_ones_of_the_data_set_that_is_nearer():
     assert [weights_for(classes) for classes in (2, 10, 31)] == [(0.1, 1.0)] * 3
     assert [weights_for(classes) for classes in (32, 100)] == [(6.0, 0.1)] * 2
+
+
+# --- a rate that is too high -----------------------------------------------------------------------------
+
+
+def falling_above(problem: Problem, rate: float, tried: list[tuple[str, float]]):
+    """Training that ends with one class for all rows if the rate is above `rate`."""
+    fresh = {f"network.{name}": value for name, value in problem.make_network().state_dict().items()}
+    last = list(fresh)[-1]  # the bias of the last layer
+    fallen = fresh | {last: fresh[last] + torch.tensor([0.0, 0.0, 1e6, 0.0])}
+
+    def train(name: str, phase: Phase) -> StageResult:
+        tried.append((name, phase.lr))
+        record = {"stage": name, "epoch": 1, "train_loss": 1.0}
+        return StageResult(fallen if phase.lr > rate else fresh, record, [record], "all epochs done")
+
+    return train
+
+
+def test_a_network_that_falls_is_trained_again_at_half_the_rate_and_that_is_told(blobs):
+    problem, tried = make_problem(blobs.x, blobs.noisy), []
+    with pytest.warns(RuntimeWarning, match=r"tv fell into a constant prediction at a learning rate of 0\.4"):
+        found = train_steadily(problem, "tv", Phase(1, lr=0.4), falling_above(problem, 0.1, tried))
+    assert tried == [("tv", 0.4), ("tv-2", 0.2), ("tv-3", 0.1)]
+    assert found.selected["stage"] == "tv-3"
+    assert [record["stage"] for record in found.history] == ["tv", "tv-2", "tv-3"]
+    assert [doubt.split("rate of ")[1] for doubt in problem.doubts] == [
+        "0.4 and was trained again at half of it",
+        "0.2 and was trained again at half of it",
+    ]
+
+
+def test_a_network_that_falls_every_time_is_left_so_and_one_that_does_not_is_trained_once(blobs):
+    problem, tried = make_problem(blobs.x, blobs.noisy), []
+    with pytest.warns(RuntimeWarning):
+        train_steadily(problem, "gce", Phase(1, lr=0.4), falling_above(problem, 0.0, tried))
+    assert len(tried) == 3
+    assert problem.doubts[-1].endswith("at a learning rate of 0.1 and is left so")
+    tried.clear()
+    problem.doubts.clear()
+    train_steadily(problem, "gce", Phase(1, lr=0.4), falling_above(problem, 1.0, tried))
+    assert (len(tried), problem.doubts) == (1, [])
+
+
+def test_one_class_for_all_rows_may_be_right_where_most_labels_are_of_one(blobs):
+    mostly = np.where(np.arange(len(blobs.noisy)) % 4 < 3, 2, blobs.noisy)
+    problem, tried = make_problem(blobs.x, mostly), []
+    train_steadily(problem, "tv", Phase(1, lr=0.4), falling_above(problem, 0.1, tried))
+    assert (len(tried), problem.doubts) == (1, [])
+
+
+@pytest.mark.parametrize("method", ["gce", "sce", "volminnet", "tv", "recursive"])
+def test_methods_that_begin_with_a_fresh_network_begin_again_from_nothing(blobs, method, monkeypatch):
+    answers = iter([True])
+    monkeypatch.setattr(stages, "_is_constant", lambda *_: next(answers, False))
+    problem = make_problem(blobs.x, blobs.noisy, select_by="last", schedule=replace(SHORT, select_by="last"))
+    with pytest.warns(RuntimeWarning, match=r"fell into a constant prediction at a learning rate of 0\.01"):
+        again = find_method(method)(problem)
+    assert any(record["stage"].endswith("-2") for record in again.history)
+    # At the rate that is left, what fell before makes no difference but in the order of the rows.
+    half = replace(SHORT, classifier=replace(SHORT.classifier, lr=0.005), select_by="last")
+    once = find_method(method)(make_problem(blobs.x, blobs.noisy, select_by="last", schedule=half))
+    first, second = (model.transition for model in (again, once))
+    np.testing.assert_allclose(first, second, atol=0.06)
+    right = [
+        (class_probs(one.model, torch.from_numpy(blobs.test_x)).argmax(dim=1).numpy() == blobs.test_y).mean()
+        for one in (again, once)
+    ]
+    assert right[0] == pytest.approx(right[1], abs=0.06)
+    assert right[0] > 0.6
 
 
 # --- T ---------------------------------------------------------------------------------------------------

@@ -26,18 +26,22 @@ from torch import Tensor, nn
 from trevision.losses import generalised_cross_entropy, generalised_of_log_prob
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import train_from_scratch, whole_phase
-from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior
-from trevision.training import Batch
+from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_steadily
+from trevision.training import Batch, Phase, StageResult
 
 
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     evaluation = replace(problem.evaluation, loss=generalised_of_log_prob)
+
+    def train(name: str, phase: Phase) -> StageResult:
+        return train_from_scratch(
+            problem, name, problem.make_network(), _step, evaluation=evaluation, phase=phase
+        )
+
     phase = replace(whole_phase(problem), lr=problem.schedule.gentle_rate)
-    trained = train_from_scratch(
-        problem, "gce", problem.make_network(), _step, evaluation=evaluation, phase=phase
-    )
+    trained = train_steadily(problem, "gce", phase, train)
     return conclude(problem, initial, [posterior, trained])
 
 

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from trevision.losses import symmetric_cross_entropy, symmetric_of_log_prob
 from trevision.methods.problem import Learned, Problem
-from trevision.methods.selection import train_from_scratch
-from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior
-from trevision.training import Batch
+from trevision.methods.selection import train_from_scratch, whole_phase
+from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_steadily
+from trevision.training import Batch, Phase, StageResult
 
 # Halfway, in ratios, between the ten classes of CIFAR-10 and the hundred of CIFAR-100.
 MANY_CLASSES = 32
@@ -41,7 +41,13 @@ def fit(problem: Problem) -> Learned:
 
     loss = partial(symmetric_of_log_prob, alpha=alpha, beta=beta)
     evaluation = replace(problem.evaluation, loss=loss)
-    trained = train_from_scratch(problem, "sce", problem.make_network(), step, evaluation=evaluation)
+
+    def train(name: str, phase: Phase) -> StageResult:
+        return train_from_scratch(
+            problem, name, problem.make_network(), step, evaluation=evaluation, phase=phase
+        )
+
+    trained = train_steadily(problem, "sce", whole_phase(problem), train)
     return conclude(problem, initial, [posterior, trained])
 
 

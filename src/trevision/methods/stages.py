@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trevision import losses
-from trevision.data import Rows
+from trevision.data import Rows, select_rows
 from trevision.estimation import (
     METHODS,
     ProbabilityRows,
@@ -47,6 +48,15 @@ RUNAWAY = 0.1
 
 # An estimated entry of T that a prior lowers by more than this speaks against the prior, or the estimate.
 CONTRADICTION = 0.1
+
+# How often a fresh network is trained at most, each time at half the rate of the time before.
+ATTEMPTS = 3
+
+# The share of the labels from which on it may be right to predict the same label always.
+MAJORITY = 2 / 3
+
+# As many training rows tell whether a network predicts more than one class.
+ROWS_LOOKED_AT = 2000
 
 
 class TransitionWarning(UserWarning):
@@ -178,9 +188,45 @@ def train_classifier(
 def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
     """The Forward loss from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
     fixed = Transition(torch.tensor(transition, dtype=torch.float32))
-    model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
+
+    def train(name: str, phase: Phase) -> StageResult:
+        model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
+        return _run(problem, name, model, _corrected_step(forward_objective), phase)
+
     phase = replace(problem.schedule.classifier_through(transition, weighted=False), epochs=epochs)
-    return _run(problem, name, model, _corrected_step(forward_objective), phase)
+    return train_steadily(problem, name, phase, train)
+
+
+def train_steadily(
+    problem: Problem, name: str, phase: Phase, train: Callable[[str, Phase], StageResult]
+) -> StageResult:
+    """`train` a network by `phase`; if it ends in one class, a fresh one at half the rate, by another name.
+
+    A high rate may throw a network into a constant prediction, which no gradient leaves. What was trained in
+    vain stays in the history, and the problem bears a warning.
+    """
+    history: list[dict[str, Any]] = []
+    for attempt in range(1, ATTEMPTS + 1):
+        found = train(name if attempt == 1 else f"{name}-{attempt}", phase)
+        history += found.history
+        if not _is_constant(problem, found):
+            break
+        again = "was trained again at half of it" if attempt < ATTEMPTS else "is left so"
+        message = f"{name} fell into a constant prediction at a learning rate of {phase.lr:g} and {again}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        problem.doubts.append(message)
+        phase = replace(phase, lr=phase.lr / 2)
+    return replace(found, history=history)
+
+
+def _is_constant(problem: Problem, trained: StageResult) -> bool:
+    """Whether one class is predicted for all rows, though no label is so frequent that this may be right."""
+    data = problem.data
+    if torch.bincount(data.train_y).max() > MAJORITY * len(data.train_y):
+        return False
+    some = np.arange(min(len(data.train_y), ROWS_LOOKED_AT))
+    predicted = predicted_probs(problem, trained, select_rows(data.train_x, some)).argmax(axis=1)
+    return bool((predicted == predicted[0]).all())
 
 
 def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:

@@ -27,17 +27,25 @@ from torch import Tensor, nn
 
 from trevision.losses import total_variation_nll
 from trevision.methods.problem import Learned, Problem
-from trevision.methods.selection import conclude_learnt, train_from_scratch
-from trevision.training import Batch
+from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
+from trevision.methods.stages import train_steadily
+from trevision.training import Batch, Phase, StageResult
 from trevision.training.loop import Step
 from trevision.transition import DirichletTransition
 
 
 def fit(problem: Problem) -> Learned:
-    transition = DirichletTransition(torch.eye(problem.data.num_classes))
-    step = counting_step(problem.runtime.fabric, transition, problem.seed)
-    trained = train_from_scratch(problem, "tv", problem.make_network(), step, transition=transition)
-    return conclude_learnt(problem, trained, transition)
+    start = torch.eye(problem.data.num_classes)
+
+    def train(name: str, phase: Phase) -> StageResult:
+        transition = DirichletTransition(start)
+        step = counting_step(problem.runtime.fabric, transition, problem.seed)
+        return train_from_scratch(
+            problem, name, problem.make_network(), step, transition=transition, phase=phase
+        )
+
+    trained = train_steadily(problem, "tv", whole_phase(problem), train)
+    return conclude_learnt(problem, trained, DirichletTransition(start))
 
 
 def counting_step(fabric: Fabric, transition: DirichletTransition, seed: int) -> Step:

@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from trevision.losses import volume_nll
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
-from trevision.training import Batch
+from trevision.methods.stages import train_steadily
+from trevision.training import Batch, Phase, StageResult
 from trevision.transition import DominantTransition
 
 TRANSITION_RATE = 1e-2
@@ -34,13 +35,17 @@ OFF_DIAGONAL = 1 / (1 + np.exp(2))
 
 
 def fit(problem: Problem) -> Learned:
-    start = starting_transition(problem.data.num_classes)
-    transition = DominantTransition(torch.tensor(start, dtype=torch.float32))
+    start = torch.tensor(starting_transition(problem.data.num_classes), dtype=torch.float32)
+
+    def train(name: str, phase: Phase) -> StageResult:
+        transition = DominantTransition(start)
+        return train_from_scratch(
+            problem, name, problem.make_network(), _step, transition=transition, phase=phase
+        )
+
     phase = replace(whole_phase(problem), lr_transition=TRANSITION_RATE, optimizer_transition="adam")
-    trained = train_from_scratch(
-        problem, "volminnet", problem.make_network(), _step, transition=transition, phase=phase
-    )
-    return conclude_learnt(problem, trained, transition)
+    trained = train_steadily(problem, "volminnet", phase, train)
+    return conclude_learnt(problem, trained, DominantTransition(start))
 
 
 def starting_transition(num_classes: int) -> np.ndarray:

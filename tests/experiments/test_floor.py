@@ -193,6 +193,16 @@ def test_the_floor_has_a_schedule_of_its_own_and_the_papers_tables_keep_theirs()
     assert make_plan("floor", "mnist", schedule="paper").stem == "floor-mnist-paper"
 
 
+def test_an_estimator_that_is_no_row_of_the_table_is_one_for_the_asking():
+    assert "latent-unpooled" not in {row.name for row in make_plan("floor", "mnist").rows}
+    asked = make_plan("floor", "mnist", ("latent-unpooled",), seeds_without_anchors=0)
+    assert [(row.name, row.is_estimator, row.lacking) for row in asked.rows] == [
+        ("latent-unpooled", True, "")
+    ]
+    with pytest.raises(ValueError, match="methods must be among .* got 'latent-unpooled'"):
+        make_plan("table1", "mnist", ("latent-unpooled",))
+
+
 def test_results_from_before_these_measures_still_make_a_table(tmp_path):
     plan = make_plan("floor", "digits", ("forward",), ("sym-20",), "quick", seeds=1, seeds_without_anchors=0)
     (run,) = planned_runs(plan)

@@ -199,7 +199,7 @@ def test_an_estimator_that_is_no_row_of_the_table_is_one_for_the_asking():
     assert [(row.name, row.is_estimator, row.lacking) for row in asked.rows] == [
         ("latent-unpooled", True, "")
     ]
-    with pytest.raises(ValueError, match="methods must be among .* got 'latent-unpooled'"):
+    with pytest.raises(ValueError, match=r"methods must be among .* got 'latent-unpooled'"):
         make_plan("table1", "mnist", ("latent-unpooled",))
 
 

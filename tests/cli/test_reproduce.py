@@ -247,7 +247,7 @@ MISTAKES = {
     "network": (("table1", "--network", "lenett"), "network must be one of lenet"),
     "train size": (("table1", "--train-size", "-4"), "train_size must be at least 1"),
     "weights": (("table1", "--weights", "none.pth"), "there is no file none.pth"),
-    "truth as a rate": (("table1", "--methods", "reweight-r:lr-revision=true"), "must be a number, got True"),
+    "truth as a rate": (("table1", "--methods", "reweight-r:lr-revision=true"), "a number, got 'true'"),
     "nothing to try": (("figure1", "--dry-run"), "figure1 needs no runs"),
     "no such rows": (("table1", "--seeds-without-anchors", "2"), "table1 has none"),
     "floor's seeds": (("floor", "--schedule", "quick", "--seeds-without-anchors", "-1"), "at least 0"),

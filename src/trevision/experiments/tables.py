@@ -100,8 +100,8 @@ SPECS = {
             ("mnist",),
             ("sym-20", "sym-50", "sym-80", "pair-20", "pair-45"),
             (
-                *("standard", "gce", "sce", "forward:estimator=latent"),
-                *("reweight-r", "volminnet", "tv", "recursive"),
+                *("standard", "sce", "forward:estimator=latent", "reweight-r"),
+                *("volminnet", "tv", "recursive"),
             ),
             ("A", "N/A"),
             OF_TRANSITION,

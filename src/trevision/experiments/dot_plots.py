@@ -63,8 +63,9 @@ def draw_error_to_floor(path: Path, table: FloorTable) -> None:
     means = [mean for kind in kinds for mean in kind.means]
     low, high = 0.8 * min([1.0, *means]), 1.3 * max([2.0, *means])
 
-    marks = {m * 10.0**k: f"{m * 10.0**k:g}" for k in range(-1, 6) for m in (1, 2, 5)}
-    marks[LEAST_RATIO] = f"\N{LESS-THAN OR EQUAL TO} {LEAST_RATIO:g}"
+    # Not 0.2, for which the width of the first mark leaves no room.
+    marks = {LEAST_RATIO: f"\N{LESS-THAN OR EQUAL TO} {LEAST_RATIO:g}", 0.5: "0.5"}
+    marks |= {m * 10.0**k: f"{m * 10.0**k:g}" for k in range(6) for m in (1, 2, 5)}
 
     def finish(axis: Any) -> None:
         _logarithmic(axis, low, high, marks)

@@ -46,9 +46,10 @@ from threadpoolctl import threadpool_limits
 
 from trevision import find_label_issues, noise
 from trevision.estimation import transition_error
-from trevision.experiments import Settings, run
-from trevision.experiments.predict import predict_to_csv
-from trevision.experiments.run import OUT_OF_SAMPLE_FILE
+from trevision.runs.predict import predict_to_csv
+from trevision.runs.run import run
+from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE
+from trevision.runs.settings import Settings
 
 SEEDS = (0, 1, 2)
 NOISES = ("sym-40", "pair-40")

@@ -27,9 +27,13 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from trevision import losses, noise
-from trevision.networks import LeNet5, Standardise, build
-from trevision.training import Batch, NoisyLabelModel, Phase, launch
-from trevision.training.loop import make_optimizers, train_batch
+from trevision.networks.choose import build
+from trevision.networks.lenet import LeNet5
+from trevision.networks.standardise import Standardise
+from trevision.training.loop import Batch, make_optimizers, train_batch
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase
+from trevision.training.runtime import launch
 from trevision.transition import Transition
 
 ROUNDS = 20

@@ -56,7 +56,7 @@ def peak_gigabytes() -> float:
 
 def read(path: str) -> None:
     """Read the table at `path` and print what it took."""
-    from trevision.data import load
+    from trevision.data.load import load
 
     before, began, computed, moved = peak_gigabytes(), time.perf_counter(), time.process_time(), 0
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from trevision.data import Reading
-from trevision.experiments import Settings, run
-from trevision.experiments.label_issues import find_run_issues
-from trevision.experiments.predict import predict_to_csv
+from trevision.data.files.reading import Reading
+from trevision.runs.label_issues import find_run_issues
+from trevision.runs.predict import predict_to_csv
+from trevision.runs.run import run
+from trevision.runs.settings import Settings
 
 WORDS = {
     "bug": ["crash", "error", "fails", "broken", "exception", "wrong", "freezes", "lost"],

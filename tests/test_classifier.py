@@ -187,7 +187,7 @@ def test_bad_parameters_are_named_at_fit(blobs, change, message):
 @pytest.mark.parametrize(
     ("method", "choice"),
     [
-        ("forward-r", {"weight": "live"}),
+        ("forward-r", {"reweight_gradient": "live"}),
         ("reweight", {"revision": "slack"}),
         ("forward", {"lr_revision": 1e-4}),
         ("standard", {"lr_transition": 1e-4}),

@@ -1,48 +1,64 @@
-"""trevision learns classifiers from noisy labels, and learns the label noise itself."""
+"""trevision learns classifiers from noisy labels, and learns the label noise itself.
 
-from trevision.classifier import TRevisionClassifier
-from trevision.estimation import anchor_transition, estimate, transition_error
-from trevision.issues import LabelIssues, find_label_issues
-from trevision.losses import (
-    BackwardLoss,
-    ForwardLoss,
-    ReweightLoss,
-    backward_nll,
-    cross_entropy,
-    forward_nll,
-    generalised_cross_entropy,
-    reweight_nll,
-    symmetric_cross_entropy,
-    total_variation_nll,
-    volume_nll,
+Names are imported when they are first used: whoever estimates T from probabilities never waits for torch.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "trevision.classifier": ("TRevisionClassifier",),
+    "trevision.estimation": ("anchor_transition", "estimate", "transition_error"),
+    "trevision.issues": ("LabelIssues", "find_label_issues"),
+    "trevision.losses": (
+        "BackwardLoss",
+        "ForwardLoss",
+        "ReweightLoss",
+        "backward_nll",
+        "cross_entropy",
+        "forward_nll",
+        "generalised_cross_entropy",
+        "reweight_nll",
+        "symmetric_cross_entropy",
+        "total_variation_nll",
+        "volume_nll",
+    ),
+    "trevision.methods.schedules": ("Schedule",),
+    "trevision.methods.stages": ("TransitionWarning",),
+    "trevision.prior": ("Prior",),
+    "trevision.training.phase": ("Phase",),
+    "trevision.transition": ("Transition",),
+}
+_ROOMS = (
+    "data",
+    "estimation",
+    "issues",
+    "losses",
+    "methods",
+    "networks",
+    "noise",
+    "prior",
+    "training",
+    "transition",
 )
-from trevision.methods import Schedule
-from trevision.methods.stages import TransitionWarning
-from trevision.prior import Prior
-from trevision.training import Phase
-from trevision.transition import Transition
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "BackwardLoss",
-    "ForwardLoss",
-    "LabelIssues",
-    "Phase",
-    "Prior",
-    "ReweightLoss",
-    "Schedule",
-    "TRevisionClassifier",
-    "Transition",
-    "TransitionWarning",
-    "anchor_transition",
-    "backward_nll",
-    "cross_entropy",
-    "estimate",
-    "find_label_issues",
-    "forward_nll",
-    "generalised_cross_entropy",
-    "reweight_nll",
-    "symmetric_cross_entropy",
-    "total_variation_nll",
-    "transition_error",
-    "volume_nll",
-]
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("trevision")
+    if name in _ROOMS:
+        return import_module(f"trevision.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

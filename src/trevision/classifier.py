@@ -16,37 +16,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
-from trevision.data import codes_in, encode_labels, features, split
+from trevision.data.files.arrays import codes_in, encode_labels, features
+from trevision.data.noisy import split
+from trevision.files import write_json
 from trevision.issues import LabelIssues, find_label_issues
-from trevision.methods import (
-    Learned,
-    Options,
-    Problem,
-    Schedule,
-    find_method,
-    network_seed,
-    schedule_for,
-    with_out_of_sample,
-)
-from trevision.methods.problem import NetworkMaker
-from trevision.networks import Standardise, build, choose
+from trevision.methods import find_method
+from trevision.methods.cross_fit import with_out_of_sample
+from trevision.methods.options import Options
+from trevision.methods.problem import Learned, NetworkMaker, Problem, network_seed
+from trevision.methods.schedules import Schedule, schedule_for
+from trevision.networks.choose import build, choose
+from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
-from trevision.training import (
-    Evaluation,
-    LineProgress,
-    NoisyLabelModel,
-    NoProgress,
-    Runtime,
-    class_probs,
-    launch,
-)
-from trevision.training.folder import (
-    CUSTOM_NETWORK,
-    ModelCard,
-    load_model,
-    save_model,
-    write_json,
-)
+from trevision.training.evaluate import Evaluation, class_probs
+from trevision.training.model import NoisyLabelModel
+from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
+from trevision.training.progress import LineProgress, NoProgress
+from trevision.training.runtime import Runtime, launch
 
 Network = str | nn.Module | Callable[[], nn.Module]
 
@@ -67,7 +53,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
     schedule : str or Schedule
         `quick`, `strong`, `paper`, or a Schedule of your own.
-    revision, weight, lr_revision, lr_transition
+    revision, reweight_gradient, lr_revision, lr_transition
         Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
         Like all choices below, one that does not serve the method is refused at `fit`.
     noise_rate : float or None
@@ -113,7 +99,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         network: Network | None = None,
         schedule: str | Schedule = "quick",
         revision: str | None = None,
-        weight: str | None = None,
+        reweight_gradient: str | None = None,
         lr_revision: float | None = None,
         lr_transition: float | None = None,
         noise_rate: float | None = None,
@@ -132,7 +118,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.network = network
         self.schedule = schedule
         self.revision = revision
-        self.weight = weight
+        self.reweight_gradient = reweight_gradient
         self.lr_revision = lr_revision
         self.lr_transition = lr_transition
         self.noise_rate = noise_rate
@@ -156,7 +142,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         method = find_method(self.method)
         options = Options(
             revision=self.revision,
-            weight=self.weight,
+            reweight_gradient=self.reweight_gradient,
             lr_revision=self.lr_revision,
             lr_transition=self.lr_transition,
             noise_rate=self.noise_rate,

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from trevision.cli import main
-from trevision.experiments import Hardware, Settings
-from trevision.experiments.job import Done, Job, work
-from trevision.experiments.sharing import shared_stages
+from trevision.reproduce.job import Done, Job, work
+from trevision.reproduce.sharing import shared_stages
+from trevision.runs.settings import Hardware, Settings
 
 TINY = ("table3", "--dataset", "digits", "--methods", "reweight", "reweight-r", "--noise", "sym-20")
 TINY += ("--seeds", "1", "--train-size", "150", "--workers", "2")
@@ -246,7 +246,7 @@ MISTAKES = {
     "no file": (("table1", "--dataset", "nowhere.npz"), "there is no file nowhere.npz"),
     "network": (("table1", "--network", "lenett"), "network must be one of lenet"),
     "train size": (("table1", "--train-size", "-4"), "train_size must be at least 1"),
-    "weights": (("table1", "--weights", "none.pth"), "there is no file none.pth"),
+    "pretrained": (("table1", "--pretrained", "none.pth"), "there is no file none.pth"),
     "truth as a rate": (("table1", "--methods", "reweight-r:lr-revision=true"), "a number, got 'true'"),
     "nothing to try": (("figure1", "--dry-run"), "figure1 needs no runs"),
     "no such rows": (("table1", "--seeds-without-anchors", "2"), "table1 has none"),

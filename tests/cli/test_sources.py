@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from trevision.cli import main
-from trevision.data import image_folder, load
+from trevision.data.files import image_folder
+from trevision.data.load import load
 from trevision.noise import corrupt, pair_flip
 
 ROWS = 60

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trevision.data import augment, crop_at, random_affine, random_crop, random_flip, warp
+from trevision.data.augment import augment, crop_at, random_affine, random_crop, random_flip, warp
 
 
 def slow_crop(images: torch.Tensor, padding: int, tops: list[int], lefts: list[int]) -> torch.Tensor:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from trevision.data import DataError, Dataset, take_rows
+from trevision.data.dataset import Dataset
+from trevision.data.rows import take_rows
+from trevision.files import DataError
 
 
 @pytest.fixture

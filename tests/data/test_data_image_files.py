@@ -9,8 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from trevision.data import DataError, ImageFiles, augmented_batches, batches_of, select_rows
-from trevision.data.image_files import PHOTOGRAPH, decode
+from trevision.data.image_files import PHOTOGRAPH, ImageFiles, decode
+from trevision.data.rows import augmented_batches, batches_of, select_rows
+from trevision.files import DataError
 
 
 def write(path: Path, size: tuple[int, int], seed: int = 0) -> None:

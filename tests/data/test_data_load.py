@@ -3,7 +3,8 @@ import pytest
 import sklearn.datasets
 import torch
 
-from trevision.data import SOURCES, DataError, available, load, load_rows
+from trevision.data.load import SOURCES, available, load, load_rows
+from trevision.files import DataError
 
 
 @pytest.fixture(autouse=True)

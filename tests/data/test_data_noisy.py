@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trevision.data import DataError, NoisyData, Truth, split, split_rows
+from trevision.data.noisy import NoisyData, Truth, split, split_rows
+from trevision.files import DataError
 
 
 @settings(max_examples=200, deadline=None)

@@ -19,26 +19,28 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from trevision import TRevisionClassifier, noise
-from trevision.data import Truth, split
+from trevision.data.noisy import Truth, split
 from trevision.estimation import clean_prior, noise_rate
-from trevision.experiments import Hardware, Settings, run
-from trevision.methods import Learned, Options, Problem, find_method, mentor, network_seed, schedule_for
+from trevision.methods import find_method, mentor
 from trevision.methods.co_teaching import exchange_step
 from trevision.methods.decoupling import disagreement_step
 from trevision.methods.mentornet import rehearse, self_paced_step, train_with_mentor
+from trevision.methods.options import Options
+from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.schedules import schedule_for
 from trevision.methods.selection import Pair, kept_share, ramp_epochs, rate_to_go_by, smallest
 from trevision.methods.stages import estimate_transition, fit_noisy_posterior, predicted_probs
-from trevision.networks import Standardise, build
-from trevision.training import (
-    Batch,
-    Evaluation,
-    FolderStore,
-    NoisyLabelModel,
-    NoProgress,
-    Phase,
-    Runtime,
-    launch,
-)
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.runs.run import run
+from trevision.runs.settings import Hardware, Settings
+from trevision.training.checkpoint import FolderStore
+from trevision.training.evaluate import Evaluation
+from trevision.training.loop import Batch
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase
+from trevision.training.progress import NoProgress
+from trevision.training.runtime import Runtime, launch
 
 QUICK = schedule_for("quick", "arrays", 1080, 4)
 SHORT = replace(

@@ -8,20 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from trevision.data import split
+from trevision.data.noisy import split
 from trevision.estimation import METHODS, ProbabilityRows, dual_transition, trusted_transition
-from trevision.experiments import Hardware, Settings, run
-from trevision.methods import (
-    Options,
-    OutOfSample,
-    Problem,
-    cross_fit,
-    network_seed,
-    schedule_for,
-    with_out_of_sample,
-)
-from trevision.methods.cross_fit import fold_of
-from trevision.methods.schedules import ESTIMATORS
+from trevision.methods import cross_fit
+from trevision.methods.cross_fit import fold_of, with_out_of_sample
+from trevision.methods.options import Options
+from trevision.methods.problem import OutOfSample, Problem, network_seed
+from trevision.methods.schedules import ESTIMATORS, schedule_for
 from trevision.methods.stages import (
     TransitionWarning,
     estimate_transition,
@@ -29,8 +22,13 @@ from trevision.methods.stages import (
     predicted_probs,
     without_zeros,
 )
-from trevision.networks import Standardise, build
-from trevision.training import Evaluation, Phase, Runtime, launch
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.runs.run import run
+from trevision.runs.settings import Hardware, Settings
+from trevision.training.evaluate import Evaluation
+from trevision.training.phase import Phase
+from trevision.training.runtime import Runtime, launch
 
 
 def problem(x: torch.Tensor, labels: np.ndarray, **schedule) -> Problem:

@@ -11,11 +11,17 @@ import torch
 from sklearn.base import clone
 
 from trevision import Prior, TransitionWarning, TRevisionClassifier, noise
-from trevision.data import Truth, split
+from trevision.data.noisy import Truth, split
 from trevision.estimation import transition_error
-from trevision.methods import Learned, Options, Problem, find_method, network_seed, schedule_for
-from trevision.networks import Standardise, build
-from trevision.training import Evaluation, Phase, Runtime, launch
+from trevision.methods import find_method
+from trevision.methods.options import Options
+from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.schedules import schedule_for
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.training.evaluate import Evaluation
+from trevision.training.phase import Phase
+from trevision.training.runtime import Runtime, launch
 
 PAIR = noise.pair_flip(4, 0.3)
 SCHEDULE = replace(

@@ -10,21 +10,18 @@ import pytest
 import torch
 
 from trevision import TransitionWarning, TRevisionClassifier, noise
-from trevision.data import NoisyData, Truth, split
+from trevision.data.noisy import NoisyData, Truth, split
 from trevision.estimation import anchor_transition, transition_error
-from trevision.methods import (
-    METHODS,
-    Learned,
-    Options,
-    Problem,
-    Schedule,
-    find_method,
-    network_seed,
-    schedule_for,
-)
+from trevision.methods import METHODS, find_method
+from trevision.methods.options import Options
+from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.schedules import Schedule, schedule_for
 from trevision.methods.stages import fit_noisy_posterior
-from trevision.networks import Standardise, build
-from trevision.training import Evaluation, Phase, Runtime, launch
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.training.evaluate import Evaluation
+from trevision.training.phase import Phase
+from trevision.training.runtime import Runtime, launch
 
 # Plain cross-entropy follows the noise here: 0.4 of class 0 and 0.3 of class 1 move to one other class.
 SCHEDULE = replace(
@@ -111,10 +108,10 @@ def test_a_frozen_revision_leaves_t_where_it_was(blobs):
 @pytest.mark.parametrize("weight", ["live", "detached"])
 def test_the_revision_learns_t_with_either_weight_and_they_differ(blobs, weight):
     how = {"revision": "slack", "lr_transition": 1e-4}
-    learned = learn(blobs, "reweight-r", weight=weight, **how)
+    learned = learn(blobs, "reweight-r", reweight_gradient=weight, **how)
     errors = [r["transition_error"] for r in learned.history if r["stage"] == "revision"]
     assert errors[0] != errors[-1]
-    other = learn(blobs, "reweight-r", weight="detached" if weight == "live" else "live", **how)
+    other = learn(blobs, "reweight-r", reweight_gradient="detached" if weight == "live" else "live", **how)
     assert other.history[-1]["train_loss"] != learned.history[-1]["train_loss"]
 
 
@@ -240,7 +237,7 @@ def test_anchor_points_of_many_classes_are_rows_of_their_class():
     ("options", "message"),
     [
         ({"revision": "slak"}, "revision must be one of"),
-        ({"weight": "dead"}, "weight must be live or detached"),
+        ({"reweight_gradient": "dead"}, "reweight_gradient must be live or detached"),
         ({"lr_transition": -1.0}, "lr_transition must be a learning rate"),
         ({"lr_revision": float("nan")}, "lr_revision must be a learning rate"),
     ],
@@ -254,7 +251,7 @@ def test_options_name_the_rule_that_was_broken(options, message):
     ("method", "options"),
     [
         ("forward", {"revision": "simplex"}),
-        ("forward-r", {"weight": "live"}),
+        ("forward-r", {"reweight_gradient": "live"}),
         ("reweight", {"lr_transition": 1e-3}),
         ("co-teaching", {"mentor": "learned"}),
         ("reweight-r", {"noise_rate": 0.4}),

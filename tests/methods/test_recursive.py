@@ -10,21 +10,21 @@ import pytest
 import torch
 
 from trevision import noise
-from trevision.data import Truth, split
+from trevision.data.noisy import Truth, split
 from trevision.estimation import counted_transition, latent, transition_error
-from trevision.methods import (
-    Options,
-    OutOfSample,
-    Problem,
-    network_seed,
-    recursive,
-    schedule_for,
-    with_out_of_sample,
-)
+from trevision.methods import recursive
+from trevision.methods.cross_fit import with_out_of_sample
+from trevision.methods.options import Options
+from trevision.methods.problem import OutOfSample, Problem, network_seed
 from trevision.methods.recursive import Step, reestimate, why_not
+from trevision.methods.schedules import schedule_for
 from trevision.methods.stages import train_anew
-from trevision.networks import Standardise, build
-from trevision.training import Evaluation, Phase, Runtime, TrainingDiverged, launch
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.training.evaluate import Evaluation
+from trevision.training.loop import TrainingDiverged
+from trevision.training.phase import Phase
+from trevision.training.runtime import Runtime, launch
 
 PHASE = Phase(8, lr=0.02, batch_size=32, decay="one-cycle")
 SCHEDULE = replace(

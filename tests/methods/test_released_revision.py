@@ -11,10 +11,16 @@ import torch
 
 from trevision import losses
 from trevision.cli import main
-from trevision.data import split
-from trevision.methods import Options, Problem, find_method, schedule_for
-from trevision.networks import Standardise, build
-from trevision.training import Evaluation, Phase, Runtime, launch
+from trevision.data.noisy import split
+from trevision.methods import find_method
+from trevision.methods.options import Options
+from trevision.methods.problem import Problem
+from trevision.methods.schedules import schedule_for
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.training.evaluate import Evaluation
+from trevision.training.phase import Phase
+from trevision.training.runtime import Runtime, launch
 
 SCHEDULE = replace(
     schedule_for("quick", "arrays", 1080, 4),
@@ -75,8 +81,8 @@ def test_the_first_revision_epoch_has_the_released_loss_of_that_epochs_order(blo
         ({"revision_loss": "released", "revision": "simplex"}, "must go with revision slack.*got simplex"),
         ({"revision_loss": "released"}, "must go with revision slack.*got simplex"),
         (
-            {"revision_loss": "released", "revision": "slack", "weight": "detached"},
-            "weight live, got detached",
+            {"revision_loss": "released", "revision": "slack", "reweight_gradient": "detached"},
+            "reweight_gradient live, got detached",
         ),
     ],
 )

@@ -16,31 +16,30 @@ import pytest
 import torch
 
 from trevision import TRevisionClassifier, noise
-from trevision.data import Truth, split
+from trevision.data.noisy import Truth, split
 from trevision.estimation import transition_error
-from trevision.experiments import Hardware, Settings, run
-from trevision.experiments.bound import bound_of_run
-from trevision.experiments.label_issues import find_run_issues
-from trevision.experiments.predict import predict_to_csv
-from trevision.experiments.sharing import shared_stages
-from trevision.methods import Learned, Problem, find_method, network_seed, schedule_for, stages
+from trevision.methods import find_method, stages
+from trevision.methods.problem import Learned, Problem, network_seed
 from trevision.methods.sce import weights_for
+from trevision.methods.schedules import schedule_for
 from trevision.methods.stages import train_steadily
 from trevision.methods.tv import _drawn_classes, count_pairs, counting_step
 from trevision.methods.volminnet import _step as volminnet_step
 from trevision.methods.volminnet import starting_transition
-from trevision.networks import Standardise, build
-from trevision.report import write_report
-from trevision.training import (
-    Batch,
-    Evaluation,
-    NoisyLabelModel,
-    Phase,
-    Runtime,
-    StageResult,
-    class_probs,
-    launch,
-)
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.report.page import write_report
+from trevision.reproduce.bound import bound_of_run
+from trevision.reproduce.sharing import shared_stages
+from trevision.runs.label_issues import find_run_issues
+from trevision.runs.predict import predict_to_csv
+from trevision.runs.run import run
+from trevision.runs.settings import Hardware, Settings
+from trevision.training.evaluate import Evaluation, class_probs
+from trevision.training.loop import Batch, StageResult
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase
+from trevision.training.runtime import Runtime, launch
 from trevision.transition import DirichletTransition
 
 END_TO_END = ("volminnet", "tv")

@@ -4,7 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trevision.networks import MLP, NETWORKS, LeNet5, ResNet, build, choose
+from trevision.networks.choose import NETWORKS, build, choose
+from trevision.networks.lenet import LeNet5
+from trevision.networks.mlp import MLP
+from trevision.networks.resnet import ResNet
 
 SHAPES = {
     "lenet": (1, 28, 28),

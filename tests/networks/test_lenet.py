@@ -5,7 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trevision.networks import LeNet5, build, lenet
+from trevision.networks import lenet
+from trevision.networks.choose import build
+from trevision.networks.lenet import LeNet5
 
 
 @pytest.fixture(autouse=True, params=["wide registers", "narrow registers"])

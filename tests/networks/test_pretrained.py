@@ -7,7 +7,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from trevision.networks import ResNet, build, load_torchvision_weights
+from trevision.networks.choose import build
+from trevision.networks.pretrained import load_torchvision_weights
+from trevision.networks.resnet import ResNet
 
 
 def fresh_resnet18(num_classes: int) -> ResNet:

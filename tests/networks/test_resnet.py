@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trevision.networks import ResNet, build, resnet8, resnet18, resnet34, resnet50
+from trevision.networks.choose import build
+from trevision.networks.resnet import ResNet, resnet8, resnet18, resnet34, resnet50
 
 MAKERS = {"resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
 DEPTHS = {

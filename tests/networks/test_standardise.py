@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import trevision.networks.standardise as room
-from trevision.networks import Standardise
+from trevision.networks.standardise import Standardise
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -15,11 +15,13 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from trevision.data import Reading
-from trevision.experiments.run import Settings, run_config
-from trevision.networks import Standardise, build
-from trevision.training.folder import ModelCard, save_model, write_json
+from trevision.data.files.reading import Reading
+from trevision.files import write_json
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.runs.settings import Settings, run_config
 from trevision.training.model import NoisyLabelModel
+from trevision.training.model_files import ModelCard, save_model
 
 Issue = dict[str, Any]
 

@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trevision.cli import main
-from trevision.data import Dataset, places_of
-from trevision.experiments.run import Settings
-from trevision.report import write_report
+from trevision.data.dataset import Dataset
+from trevision.data.rows import places_of
 from trevision.report.curves import draw_curves, nice_ticks
 from trevision.report.matrices import draw_matrices
+from trevision.report.page import write_report
 from trevision.report.run_files import read_run
 from trevision.report.source_rows import thumbnails
 from trevision.report.summary import class_pairs, trust
+from trevision.runs.settings import Settings
 
 
 def data_of(page: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from trevision.report import write_report
+from trevision.report.page import write_report
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys

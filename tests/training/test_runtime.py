@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from trevision.training import Phase, launch
+from trevision.training.phase import Phase
+from trevision.training.runtime import launch
 
 FAULTS_OF_REPEATED_BLOCKS = """
 import resource, sys

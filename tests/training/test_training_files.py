@@ -9,9 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from trevision.networks import Standardise, build
-from trevision.training import FolderStore, NoisyLabelModel, class_probs, write_atomically
-from trevision.training.folder import CUSTOM_NETWORK, ModelCard, load_model, save_model, write_json
+from trevision.files import write_atomically, write_json
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.training.checkpoint import FolderStore
+from trevision.training.evaluate import class_probs
+from trevision.training.model import NoisyLabelModel
+from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
 from trevision.transition import Transition
 
 INITIAL = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 0.3, 0.7]])

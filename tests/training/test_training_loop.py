@@ -12,24 +12,17 @@ import torch
 from torch import nn
 
 from trevision import losses
-from trevision.data import NoisyData, split
-from trevision.networks import Standardise, build
-from trevision.training import (
-    Batch,
-    Evaluation,
-    FolderStore,
-    MemoryStore,
-    NoisyLabelModel,
-    NoProgress,
-    Phase,
-    Runtime,
-    Stage,
-    TrainingDiverged,
-    launch,
-    learning_rate,
-    run_stage,
-)
+from trevision.data.noisy import NoisyData, split
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
 from trevision.training.average import WeightAverage
+from trevision.training.checkpoint import FolderStore, MemoryStore
+from trevision.training.evaluate import Evaluation
+from trevision.training.loop import Batch, Stage, TrainingDiverged, run_stage
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase, learning_rate
+from trevision.training.progress import NoProgress
+from trevision.training.runtime import Runtime, launch
 from trevision.transition import Transition
 
 PHASE = Phase(epochs=6, lr=0.05, decay="one-cycle", batch_size=64)

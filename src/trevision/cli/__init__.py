@@ -1,16 +1,28 @@
-"""The `trevision` command."""
+"""The `trevision` command: one file a command, imported when it is asked for."""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+
+COMMANDS = {
+    "demo": "Train on digits with half of the labels wrong, with and without T-Revision.",
+    "fit": "Train a classifier on noisy labels and learn the noise; write both to a run folder.",
+    "predict": "Predict clean labels with the model of a run.",
+    "estimate": "Estimate how labels go wrong, from the probabilities of any model.",
+    "issues": "List the labels of a run that are probably wrong, and how many there are.",
+    "report": "Write one HTML page about a run, to look at and to review its suspect labels on.",
+    "apply": "Write the run's labels again, with the corrections that were downloaded from its report.",
+    "bound": "Print the bound of Theorem 1 for the model of a run, term by term.",
+    "data": "List the named data sets, and where each was found.",
+    "reproduce": "Run what is missing of a table or figure of the paper, and show it.",
+}
+"""The commands, each a function of that name in the module of that name, with a line for the overview."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; a user's mistake ends in one line on standard error and exit status 2."""
-    # Imported here, so that `import trevision.cli` stays cheap for those who only want `main`.
-    from trevision.cli.commands import run_command
-
     try:
         run_command(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
@@ -29,3 +41,42 @@ def main(arguments: list[str] | None = None) -> None:
             file=sys.stderr,
         )
         sys.exit(130)
+
+
+def run_command(arguments: list[str]) -> None:
+    """Parse `arguments` and run the command that the first of them names."""
+    name = arguments[0] if arguments else ""
+    if name in ("-h", "--help"):
+        print(overview())
+        sys.exit(0)
+    elif name == "--version":
+        from importlib.metadata import version
+
+        print(f"trevision {version('trevision')}")
+    elif name in COMMANDS:
+        import tyro
+
+        command = getattr(import_module(f"trevision.cli.{name}"), name)
+        tyro.cli(command, prog=f"trevision {name}", args=arguments[1:])
+    else:
+        from trevision.files import did_you_mean
+
+        got = f"got {name!r}{did_you_mean(name, COMMANDS)}" if name else "got none"
+        raise ValueError(f"the command must be one of {', '.join(COMMANDS)}, {got}; see trevision --help")
+
+
+def overview() -> str:
+    """What `trevision --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: trevision [-h] [--version] COMMAND ...",
+            "",
+            "Learn classifiers from noisy labels, and learn the label noise itself.",
+            "",
+            *lines,
+            "",
+            "trevision COMMAND --help lists its flags, with examples.",
+        ]
+    )

@@ -7,19 +7,10 @@ from typing import Annotated
 
 import numpy as np
 import tyro
-from rich.console import Console
 
 from trevision.cli.progress import reading_bar
-from trevision.cli.tables import table
-from trevision.experiments.noise_estimate import (
-    Estimating,
-    NoiseEstimate,
-    estimate_noise,
-    write_noise_estimate,
-)
-
-console = Console(markup=False, highlight=False)
-errors = Console(stderr=True, markup=False, highlight=False)
+from trevision.cli.terminal import console, errors, table
+from trevision.runs.noise_estimate import Estimating, NoiseEstimate, estimate_noise, write_noise_estimate
 
 # Lines of a table on the terminal; the files of --out hold everything.
 CLASSES_SHOWN = 20

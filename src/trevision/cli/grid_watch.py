@@ -11,11 +11,11 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from trevision.cli.tables import table as terminal_table
-from trevision.experiments.estimate import Record, in_words
-from trevision.experiments.grid import Conditions, Watch
-from trevision.experiments.job import Done
-from trevision.experiments.tables import Planned
+from trevision.cli.terminal import table as terminal_table
+from trevision.reproduce.durations import Record, in_words
+from trevision.reproduce.grid import Conditions, Watch
+from trevision.reproduce.job import Done
+from trevision.reproduce.plans import Planned
 
 
 def make_watch(

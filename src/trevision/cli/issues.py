@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import tyro
-from rich.console import Console
 
 from trevision.cli.progress import RichProgress, data_bar, reading_bar
-from trevision.cli.tables import table
-from trevision.experiments.label_issues import ISSUES_CSV, RunIssues, find_run_issues
-
-console = Console(markup=False, highlight=False)
-errors = Console(stderr=True, markup=False, highlight=False)
+from trevision.cli.terminal import RunPath, console, errors, table
+from trevision.runs.label_issues import ISSUES_CSV, RunIssues, find_run_issues
 
 PAIRS_SHOWN = 8
 
 
 def issues(
-    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
+    run_folder: RunPath,
     /,
     show: int = 10,
     bootstrap: int = 100,

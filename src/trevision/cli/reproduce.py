@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
 
 from trevision.cli.grid_watch import make_watch
 from trevision.cli.show_table import show, show_figure1
-from trevision.data import SOURCES
-from trevision.experiments import Hardware
-from trevision.experiments.estimate import Estimate, Record, in_words
-from trevision.experiments.grid import Conditions, remove_stages, run_grid, unfinished
-from trevision.experiments.tables import REAL, SPECS, Plan, Planned, make_plan, planned_runs
-from trevision.experiments.workers import make_workers, usable_cores
-from trevision.methods import SCHEDULES
-from trevision.networks import NETWORKS
+from trevision.cli.terminal import console, errors
+from trevision.data.load import SOURCES
+from trevision.files import did_you_mean
+from trevision.methods.schedules import SCHEDULES
+from trevision.networks.choose import NETWORKS
 from trevision.noise import canonical_name
-
-console = Console(markup=False, highlight=False)
-errors = Console(stderr=True, markup=False, highlight=False)
+from trevision.reproduce.durations import Estimate, Record, in_words
+from trevision.reproduce.grid import Conditions, remove_stages, run_grid, unfinished
+from trevision.reproduce.plans import REAL, SPECS, Plan, Planned, make_plan, planned_runs
+from trevision.reproduce.workers import make_workers, usable_cores
+from trevision.runs.settings import Hardware
 
 Which = Literal["table1", "table2", "table3", "table4", "figure1", "figure3", "floor", "revisions", "priors"]
 What = Annotated[tyro.conf.Positional[Which], tyro.conf.arg(metavar="WHAT")]
@@ -41,7 +38,7 @@ def reproduce(
     noise: tuple[str, ...] = (),
     network: str | None = None,
     train_size: int | None = None,
-    weights: str | None = None,
+    pretrained: str | None = None,
     trusted: bool = False,
     workers: int | None = None,
     ray: str | None = None,
@@ -82,7 +79,7 @@ def reproduce(
         noise: Columns: names such as sym-50. All of the table's by default.
         network: Another network than the data's own.
         train_size: Use only this many training rows, drawn at random.
-        weights: A .safetensors or .pth file of torchvision's weights that the networks start from.
+        pretrained: A .safetensors or .pth file of torchvision's weights that the networks start from.
         trusted: Select epochs by the clean validation labels that come with the data (clothing1m).
         workers: Runs at a time, each in a process of one thread; as many as there are cores if not given.
         ray: Run on a Ray cluster: its address, or local to start one here.
@@ -105,7 +102,7 @@ def reproduce(
         seeds_without_anchors=seeds_without_anchors,
         network=network,
         train_size=train_size,
-        weights=weights,
+        pretrained=pretrained,
         trusted=trusted,
     )
     if workers is not None and workers < 1:
@@ -157,8 +154,7 @@ def _plans(
     names = list(dict.fromkeys(datasets)) or [spec.datasets[0]]
     for name in names:
         if name not in (*SOURCES, *spec.datasets) and not name.lower().endswith(".npz"):
-            near = difflib.get_close_matches(name, SOURCES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, SOURCES)
             raise ValueError(
                 f"dataset must be one of {', '.join(SOURCES)}, or an .npz file, got {name!r}{hint}"
             )
@@ -168,8 +164,8 @@ def _plans(
         raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {how['network']!r}")
     if how["train_size"] is not None and how["train_size"] < 1:
         raise ValueError(f"train_size must be at least 1, got {how['train_size']}")
-    if how["weights"] is not None and not Path(how["weights"]).is_file():
-        raise ValueError(f"weights: there is no file {how['weights']}")
+    if how["pretrained"] is not None and not Path(how["pretrained"]).is_file():
+        raise ValueError(f"pretrained: there is no file {how['pretrained']}")
     plans = [make_plan(what, name, methods, noises, schedule, **how) for name in names]
     if len({plan.stem for plan in plans}) < len(plans):
         raise ValueError("dataset must not name two files of one name: their tables would be one file")

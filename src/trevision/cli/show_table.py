@@ -6,11 +6,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trevision.cli.tables import table as terminal_table
-from trevision.experiments import floor, rendering
-from trevision.experiments.cells import Table, tabulate
-from trevision.experiments.dot_plots import draw_accuracy, draw_error_to_floor, draw_table
-from trevision.experiments.plots import (
+from trevision.cli.terminal import table as terminal_table
+from trevision.reproduce import floor, rendering
+from trevision.reproduce.cells import Table, tabulate
+from trevision.reproduce.dot_plots import draw_accuracy, draw_error_to_floor, draw_table
+from trevision.reproduce.plans import Plan
+from trevision.reproduce.plots import (
     EXAMPLE_MISTAKEN,
     EXAMPLE_TRUE,
     draw_revision,
@@ -19,7 +20,6 @@ from trevision.experiments.plots import (
     revision_curves,
     write_curves,
 )
-from trevision.experiments.tables import Plan
 
 
 def show(plan: Plan, results: Path, docs: Path | None, console: Console) -> dict[str, str]:

@@ -9,18 +9,10 @@ import numpy as np
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from trevision.data.preprocessing import Preprocessing
+    from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.rows import Rows
 
 AUGMENTATIONS = ("none", "affine", "crop-flip")
-
-
-class DataError(ValueError):
-    """Data that is missing, unreadable or unfit; the message is one line for the person who gave it."""
-
-    def __init__(self, message: str) -> None:
-        # Messages quote errors of other libraries, some of which run over several lines.
-        super().__init__(" ".join(message.splitlines()))
 
 
 # Comparing two data sets field by field would ask a tensor for its truth value, so equality is identity.

@@ -18,7 +18,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from trevision.data.dataset import DataError
+from trevision.files import DataError
 
 
 @dataclass(frozen=True)

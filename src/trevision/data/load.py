@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trevision.data.arrays import read_npz, read_npz_rows
-from trevision.data.cifar import CIFAR10_FILES, CIFAR100_FILES, load_cifar10, load_cifar100
-from trevision.data.clothing1m import CLOTHING1M_FILES, load_clothing1m
-from trevision.data.dataset import DataError, Dataset
-from trevision.data.digits import DIGITS_FOLDER, load_digits
-from trevision.data.download import Progress
-from trevision.data.image_folder import list_folder, list_table, path_column, read_image_rows, read_images
-from trevision.data.locations import FileSet, candidate_folders, find
-from trevision.data.mnist import FASHION_MNIST_FILES, MNIST_FILES, load_fashion_mnist, load_mnist
-from trevision.data.preprocessing import Preprocessing
-from trevision.data.reading import Reading, kind_of
+from trevision.data.dataset import Dataset
+from trevision.data.files.arrays import read_npz, read_npz_rows
+from trevision.data.files.image_folder import (
+    list_folder,
+    list_table,
+    path_column,
+    read_image_rows,
+    read_images,
+)
+from trevision.data.files.preprocessing import Preprocessing
+from trevision.data.files.reading import Reading, kind_of
+from trevision.data.files.table_source import read_table, read_table_rows
+from trevision.data.files.tables import open_table
+from trevision.data.named.cifar import CIFAR10_FILES, CIFAR100_FILES, load_cifar10, load_cifar100
+from trevision.data.named.clothing1m import CLOTHING1M_FILES, load_clothing1m
+from trevision.data.named.digits import DIGITS_FOLDER, load_digits
+from trevision.data.named.download import Progress
+from trevision.data.named.locations import FileSet, candidate_folders, find
+from trevision.data.named.mnist import FASHION_MNIST_FILES, MNIST_FILES, load_fashion_mnist, load_mnist
 from trevision.data.rows import SourceRows
-from trevision.data.table_source import read_table, read_table_rows
-from trevision.data.tables import open_table
+from trevision.files import DataError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,7 @@ def load(
     name, reading = str(source), reading or Reading()
     kind = "named" if name in SOURCES else kind_of(source)
     if kind == "named" and name not in SOURCES:
-        near = difflib.get_close_matches(name.lower(), SOURCES, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name.lower(), SOURCES, cutoff=0.5)
         raise DataError(
             f"source must be one of {', '.join(SOURCES)}, or a .csv, .parquet or .npz file or a folder of "
             f"images, got {name!r}{hint}"

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trevision.data.dataset import DataError
 from trevision.data.rows import Rows, select_rows
+from trevision.files import DataError
 
 
 @dataclass(frozen=True, eq=False)

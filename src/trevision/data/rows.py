@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from trevision.data.augment import augment
-from trevision.data.dataset import DataError, Dataset
+from trevision.data.dataset import Dataset
 from trevision.data.image_files import ImageFiles
+from trevision.files import DataError
 
 Rows = Tensor | ImageFiles
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from trevision.files import did_you_mean
 from trevision.methods import (
     backward,
     co_teaching,
@@ -44,8 +43,7 @@ METHODS: dict[str, Method] = {
 def find_method(name: str) -> Method:
     """The method of that name; the error for another name lists those there are."""
     if name not in METHODS:
-        near = difflib.get_close_matches(str(name), METHODS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, METHODS)
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}{hint}")
     return METHODS[name]
 

@@ -7,12 +7,7 @@ from torch import Tensor
 
 from trevision.losses import BackwardLoss
 from trevision.methods.problem import Learned, Problem
-from trevision.methods.stages import (
-    conclude,
-    estimate_transition,
-    fit_noisy_posterior,
-    train_classifier,
-)
+from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_classifier
 
 
 def fit(problem: Problem) -> Learned:

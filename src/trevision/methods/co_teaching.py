@@ -33,8 +33,7 @@ from trevision.methods.selection import (
     whole_batch,
 )
 from trevision.methods.stages import estimate_transition, fit_noisy_posterior
-from trevision.training import Batch
-from trevision.training.loop import Step
+from trevision.training.loop import Batch, Step
 
 
 def fit(problem: Problem) -> Learned:

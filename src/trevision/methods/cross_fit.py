@@ -19,7 +19,8 @@ from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.schedules import ANCHOR
 from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, predicted_probs
-from trevision.training import Evaluation, StageResult
+from trevision.training.evaluate import Evaluation
+from trevision.training.loop import StageResult
 
 
 def with_out_of_sample(problem: Problem) -> Problem:

@@ -27,7 +27,8 @@ from trevision.losses import generalised_cross_entropy, generalised_of_log_prob
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import train_from_scratch, whole_phase
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_steadily
-from trevision.training import Batch, Phase, StageResult
+from trevision.training.loop import Batch, StageResult
+from trevision.training.phase import Phase
 
 
 def fit(problem: Problem) -> Learned:

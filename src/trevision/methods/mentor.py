@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from trevision import noise
 from trevision.data.noisy import NoisyData
-from trevision.training import Evaluation, StageResult
+from trevision.training.evaluate import Evaluation
+from trevision.training.loop import StageResult
 
 HISTORY = 10  # epochs that the mentor looks back on, this one included
 AVERAGING = 0.95  # of the moving average over batches

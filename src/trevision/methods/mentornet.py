@@ -41,8 +41,7 @@ from trevision.methods.selection import (
     whole_phase,
 )
 from trevision.methods.stages import estimate_transition, fit_noisy_posterior, predicted_probs
-from trevision.training import Batch, StageResult
-from trevision.training.loop import Step
+from trevision.training.loop import Batch, StageResult, Step
 
 BURN_IN = 0.2  # share of the epochs before a learned mentor is asked
 

@@ -35,7 +35,7 @@ from trevision.methods.stages import (
     without_zeros,
 )
 from trevision.prior import Prior
-from trevision.training import StageResult, TrainingDiverged
+from trevision.training.loop import StageResult, TrainingDiverged
 
 ROUNDS = 2
 HALVES = 2

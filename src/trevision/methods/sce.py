@@ -24,7 +24,8 @@ from trevision.losses import symmetric_cross_entropy, symmetric_of_log_prob
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import train_from_scratch, whole_phase
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_steadily
-from trevision.training import Batch, Phase, StageResult
+from trevision.training.loop import Batch, StageResult
+from trevision.training.phase import Phase
 
 # Halfway, in ratios, between the ten classes of CIFAR-10 and the hundred of CIFAR-100.
 MANY_CLASSES = 32

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from trevision import estimation
-from trevision.data import SOURCES
+from trevision.data.load import SOURCES
 from trevision.training.phase import Criterion, Phase
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
@@ -121,7 +121,7 @@ class Schedule:
                 f"got {self.parameterisation}"
             )
         if self.revision_loss == "released" and not self.live_weight:
-            raise ValueError("revision_loss released must go with weight live, got detached")
+            raise ValueError("revision_loss released must go with reweight_gradient live, got detached")
 
 
 def paper(source: str, rows: int, num_classes: int) -> Schedule:

@@ -23,8 +23,10 @@ from trevision import losses
 from trevision.estimation import clean_prior, noise_rate
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import TransitionWarning, conclude
-from trevision.training import Evaluation, NoisyLabelModel, Phase, Stage, StageResult, run_stage
-from trevision.training.loop import Step
+from trevision.training.evaluate import Evaluation
+from trevision.training.loop import Stage, StageResult, Step, run_stage
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase
 from trevision.transition import TransitionModule
 
 RAMP_EPOCHS = 10

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from trevision import losses
-from trevision.data import Rows, select_rows
+from trevision.data.rows import Rows, select_rows
 from trevision.estimation import (
     METHODS,
     ProbabilityRows,
@@ -30,16 +30,10 @@ from trevision.estimation import (
 )
 from trevision.methods.problem import Learned, Objective, OutOfSample, Problem
 from trevision.prior import Prior
-from trevision.training import (
-    Batch,
-    NoisyLabelModel,
-    Phase,
-    Stage,
-    StageResult,
-    class_probs,
-    run_stage,
-)
-from trevision.training.loop import ALL_EPOCHS_DONE
+from trevision.training.evaluate import class_probs
+from trevision.training.loop import ALL_EPOCHS_DONE, Batch, Stage, StageResult, run_stage
+from trevision.training.model import NoisyLabelModel
+from trevision.training.phase import Phase
 from trevision.transition import Parameterisation, Transition
 
 # Rows of a transition matrix sum to 1. An unconstrained Delta T that has moved a row's sum by more than

@@ -7,12 +7,7 @@ selection as `reweight-r` has, without a transition matrix. T-hat is read off it
 from __future__ import annotations
 
 from trevision.methods.problem import Learned, Problem
-from trevision.methods.stages import (
-    conclude,
-    continue_plainly,
-    estimate_transition,
-    fit_noisy_posterior,
-)
+from trevision.methods.stages import conclude, continue_plainly, estimate_transition, fit_noisy_posterior
 
 
 def fit(problem: Problem) -> Learned:

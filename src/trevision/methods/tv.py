@@ -29,8 +29,8 @@ from trevision.losses import total_variation_nll
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
 from trevision.methods.stages import train_steadily
-from trevision.training import Batch, Phase, StageResult
-from trevision.training.loop import Step
+from trevision.training.loop import Batch, StageResult, Step
+from trevision.training.phase import Phase
 from trevision.transition import DirichletTransition
 
 

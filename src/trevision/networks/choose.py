@@ -1,10 +1,11 @@
 """Networks by name: which one suits a sample's shape, and how to build it from a seed."""
 
-from difflib import get_close_matches
 from math import prod
 
 import torch
 from torch import nn
+
+from trevision.files import did_you_mean
 
 from .lenet import SMALLEST_IMAGE, LeNet5
 from .mlp import MLP
@@ -43,8 +44,7 @@ def build(name: str, shape: tuple[int, ...], num_classes: int, seed: int) -> nn.
     Weights of convolutions are in `channels_last` order.
     """
     if name not in NETWORKS:
-        near = get_close_matches(name, NETWORKS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, NETWORKS)
         raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {name!r}{hint}")
     shape = _checked_shape(shape)
     if num_classes < 2:

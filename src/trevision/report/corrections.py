@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from trevision.data import DataError, Progress, places_of, write_labels
-from trevision.experiments.run import read_source, settings_of
-from trevision.training.folder import load_model
+from trevision.data.files.corrections import write_labels
+from trevision.data.named.download import Progress
+from trevision.data.rows import places_of
+from trevision.files import DataError
+from trevision.runs.prepare import read_source
+from trevision.runs.settings import settings_of
+from trevision.training.model_files import load_model
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
 

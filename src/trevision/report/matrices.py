@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trevision.experiments.sharing import WITHOUT_STAGE_1
 from trevision.report.run_files import RunRecord
+from trevision.reproduce.sharing import WITHOUT_STAGE_1
 
 MOST_CLASSES = 100
 """More rows and columns than this are no picture that a person can read."""

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from trevision.data import Progress
-from trevision.data.tables import TABLE_SUFFIXES
-from trevision.experiments.run import read_source
+from trevision.data.files.tables import TABLE_SUFFIXES
+from trevision.data.named.download import Progress
+from trevision.files import write_atomically
 from trevision.report.curves import draw_curves, stage_lines
 from trevision.report.matrices import draw_matrices
 from trevision.report.run_files import RunRecord, Suspect, read_run
 from trevision.report.source_rows import Fields, Pictures, field_texts, thumbnails
 from trevision.report.summary import class_pairs, count, percent, sentences, source_name
-from trevision.training.checkpoint import write_atomically
+from trevision.runs.prepare import read_source
 
 MOST_SUSPECTS = 10_000
 MOST_PICTURES = 3_000

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from trevision.experiments.run import Settings, read_result, settings_of
-from trevision.training.folder import load_model, read_json
+from trevision.files import read_json
+from trevision.runs.run_folder import read_result
+from trevision.runs.settings import Settings, settings_of
+from trevision.training.model_files import load_model
 
 VERDICTS = ("good", "caution", "bad")
 

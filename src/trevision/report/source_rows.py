@@ -12,17 +12,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from trevision.data import (
-    DataError,
-    Dataset,
-    ImageFiles,
-    Rows,
-    batches_of,
-    places_of,
-    row_fields,
-    select_rows,
-)
-from trevision.experiments.run import Settings
+from trevision.data.dataset import Dataset
+from trevision.data.files.corrections import row_fields
+from trevision.data.image_files import ImageFiles
+from trevision.data.rows import Rows, batches_of, places_of, select_rows
+from trevision.files import DataError
+from trevision.runs.settings import Settings
 
 THUMBNAIL = 64
 """Pixels of a thumbnail's longer side."""

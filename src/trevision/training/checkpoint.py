@@ -13,9 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from trevision.data.atomic import write_atomically
-
-__all__ = ["FolderStore", "MemoryStore", "Store", "write_atomically"]
+from trevision.files import write_atomically
 
 
 class Store(Protocol):

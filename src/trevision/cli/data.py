@@ -1,0 +1,36 @@
+"""`trevision data`: which data sets are at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trevision.cli.terminal import console, table
+from trevision.data.load import available
+from trevision.data.named.locations import search_folders
+
+
+def data(data_dir: Path | None = None) -> None:
+    """List the named data sets, and where each was found.
+
+    For example:
+
+    $ trevision data
+    $ trevision data --data-dir ~/datasets
+
+    Args:
+        data_dir: Where to look first; then $TREVISION_DATA and the user's cache.
+    """
+    rows = [
+        (
+            one.name,
+            one.description,
+            str(one.found_at or _how_to_get(one.on_request)),
+        )
+        for one in available(data_dir)
+    ]
+    console.print(table(["name", "what it is", "where"], rows))
+    console.print("Looked in: " + ", ".join(map(str, search_folders(data_dir))))
+
+
+def _how_to_get(on_request: bool) -> str:
+    return f"not found ({'given out on request' if on_request else 'fit tries to download it'})"

@@ -1,0 +1,80 @@
+"""`trevision fit`: a classifier from noisy labels, and the noise."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import tyro
+
+from trevision.cli.progress import RichProgress, data_bar
+from trevision.cli.terminal import Source, accuracy, console, errors, number, table
+from trevision.methods.stages import TransitionWarning
+from trevision.runs.run import run
+from trevision.runs.settings import Hardware, Settings
+
+
+def fit(
+    source: Source,
+    /,
+    out: Path,
+    settings: tyro.conf.UseAppendAction[tyro.conf.OmitArgPrefixes[Settings]],
+    hardware: tyro.conf.OmitArgPrefixes[Hardware],
+    data_dir: Path | None = None,
+) -> None:
+    """Train a classifier on noisy labels and learn the noise; write both to a run folder.
+
+    SOURCE is a .csv or .parquet file; a folder of images with a folder for each class, or a .csv of their
+    paths and labels; an .npz file with arrays x and y (and, if there is a clean test set, x_test and y_test);
+    or digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m. What reading it had to leave out or repair
+    is printed, and is data_notes in result.json. The same command continues a run that was stopped.
+
+    For example:
+
+    $ trevision fit customers.csv --label-column churned --name-column customer --out runs/churn
+    $ trevision fit reviews.parquet --label-column stars --text-column review --out runs/reviews
+    $ trevision fit photos/ --image-size 32 --out runs/photos      (photos/cat/1.jpg, photos/dog/2.jpg, ...)
+    $ trevision fit my-data.npz --out runs/mine                    (labels are noisy as they are)
+    $ trevision fit digits --noise sym-50 --out runs/digits
+    $ trevision fit mnist --noise pair-45 --method forward-r --seed 3 --out runs/pair
+    $ trevision fit mnist --noise T.csv --revision simplex --lr-transition 1e-3 --out runs/t
+    $ trevision fit mnist --noise pair-45 --prior support=mask.csv+sparse=0.1 --out runs/known
+
+    Args:
+        source: Where the data comes from.
+        out: The run folder to write.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    with (
+        RichProgress(f"{settings.method} on {source}", errors) as progress,
+        data_bar(errors, source) as reading,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", TransitionWarning)  # told below, among the result's warnings
+        finished_before = (out / "result.json").is_file()
+        result = run(source, settings, out, hardware, data_dir, progress, reading)
+    if int(os.environ.get("LOCAL_RANK", "0")):
+        return  # one of several processes tells the result
+    rows = [("method", result["method"]), ("noise", result["noise"] or "as given")]
+    if result["test_accuracy"] is not None:
+        rows.append(("test accuracy", accuracy(result["test_accuracy"])))
+    if result["transition_error"] is not None:
+        rows.append(("T error, initial", number(result["initial_transition_error"])))
+        if result.get("uses_transition", True):  # older results do not say
+            rows.append(("T error, learnt", number(result["transition_error"])))
+    rows.append(
+        (
+            "accuracy on noisy validation labels",
+            accuracy(result["noisy_validation_accuracy"]),
+        )
+    )
+    rows.append(("epochs, seconds", f"{result['epochs']}, {result['seconds']:.0f}"))
+    rows.append(("ended because", result["stopped_because"]))
+    console.print(table(["", str(out)], rows))
+    if finished_before:
+        errors.print("note: this run was finished before; nothing was trained", soft_wrap=True)
+    for note in result.get("data_notes", []):
+        errors.print(f"note: {note}", soft_wrap=True)
+    for warning in result["warnings"]:
+        errors.print(f"warning: {warning}")

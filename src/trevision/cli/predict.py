@@ -1,0 +1,44 @@
+"""`trevision predict`: clean labels for new rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trevision.cli.progress import data_bar
+from trevision.cli.terminal import RunPath, Source, accuracy, console, errors
+from trevision.runs.predict import predict_to_csv
+
+
+def predict(
+    run_folder: RunPath,
+    source: Source,
+    /,
+    out: Path = Path("predictions.csv"),
+    data_dir: Path | None = None,
+) -> None:
+    """Predict clean labels with the model of a run; write them, with their probabilities, to a CSV file.
+
+    All rows of a table and all images of a folder are predicted; of an .npz file, x_test if it has one, else
+    x; of a named data set, its test rows. A table is read as the training table was: its columns must be
+    there, others are ignored. Where there are labels too, it prints how many of them were predicted.
+
+    For example:
+
+    $ trevision predict runs/churn new-customers.csv --out churn.csv
+    $ trevision predict runs/photos new-photos/
+    $ trevision predict runs/mine new-data.npz
+    $ trevision predict runs/a mnist --out mnist-test.csv
+
+    Args:
+        run_folder: The folder that `trevision fit` or `TRevisionClassifier.save` wrote.
+        source: Where the data comes from, as in `trevision fit`.
+        out: The CSV file to write.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    with data_bar(errors, source) as reading:
+        done = predict_to_csv(run_folder, source, out, data_dir, reading)
+    console.print(f"{done.rows} predictions written to {out}", soft_wrap=True)
+    for note in done.notes:
+        errors.print(f"note: {note}", soft_wrap=True)
+    if done.accuracy is not None:
+        console.print(f"accuracy on the labels of {source}: {accuracy(done.accuracy)}", soft_wrap=True)

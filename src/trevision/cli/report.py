@@ -1,0 +1,43 @@
+"""`trevision report`: one page about a run, to look at and to review its labels on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trevision.cli.issues import issues
+from trevision.cli.progress import data_bar
+from trevision.cli.terminal import RunPath, console, errors
+from trevision.report.page import write_report
+from trevision.runs.label_issues import has_issues
+
+
+def report(
+    run_folder: RunPath,
+    /,
+    out: Path | None = None,
+    suspects: int | None = None,
+    data_dir: Path | None = None,
+) -> None:
+    """Write one HTML page about a run: what was learnt, how labels go wrong, the suspect labels to review.
+
+    The page is one file that opens from disk and needs no network. Its review ends in a CSV file of
+    corrections for `trevision apply`. What `trevision issues RUN` writes is made first, if it is not there.
+
+    For example:
+
+    $ trevision report runs/mine
+    $ trevision report runs/mine --out page.html --suspects 500
+
+    Args:
+        run_folder: The folder that `trevision fit` wrote.
+        out: The page to write; RUN/report.html if not given.
+        suspects: List this many of the most suspicious labels; those that are probably wrong if not given.
+        data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+    """
+    if not has_issues(run_folder):
+        issues(run_folder, data_dir=data_dir)
+    with data_bar(errors, "the run's source") as reading:
+        done = write_report(run_folder, out, suspects, data_dir, reading)
+    console.print(
+        f"the {done.listed} most suspicious of {done.labels} labels are listed in {done.path}", soft_wrap=True
+    )

@@ -1,0 +1,1 @@
+"""Data of a user's own: tables, arrays, folders of images."""

@@ -1,0 +1,219 @@
+"""Rows of a source for people to look at, and a copy of a source in which some labels are replaced."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+
+from trevision.data.files.arrays import name_of, npz_members
+from trevision.data.files.columns import plain
+from trevision.data.files.image_folder import list_folder, path_column
+from trevision.data.files.labels import counted
+from trevision.data.files.reading import Reading, find_label_column, kind_of
+from trevision.data.files.tables import PARQUET_SUFFIXES, TEXT_SUFFIXES, Table, open_table
+from trevision.files import DataError, write_atomically
+
+Write = Callable[[Path], None]
+
+
+def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int]) -> list[dict[str, str]]:
+    """The fields of some rows of a table as text, by column; an empty dict each for any other source."""
+    wanted = [int(row) for row in row_numbers]
+    if kind_of(source) != "table":
+        return [{} for _ in wanted]
+    table = open_table(source)
+    found: dict[int, dict[str, str]] = {}
+    rows = np.unique(np.array(wanted, dtype=np.int64))
+    start = 0
+    for block in table.blocks(verbatim=True):
+        here = rows[(rows >= start) & (rows < start + block.num_rows)]
+        for row, fields in zip(here.tolist(), block.take(pa.array(here - start)).to_pylist(), strict=True):
+            found[row] = {name: "" if value is None else str(value) for name, value in fields.items()}
+        start += block.num_rows
+    _check_rows(table.path, wanted, start)
+    return [found[row] for row in wanted]
+
+
+def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int, str], out: Path) -> None:
+    """Write a copy of `source` to `out` in which the labels of the rows of `corrections` are replaced.
+
+    A .csv becomes a .csv in UTF-8 with the same columns and fields, a .parquet and an .npz one of the same
+    types. Of an image folder it is a .csv of the columns path and label, as `fit` reads it: paths relative to
+    the folder of `out` where that is above the images, else absolute.
+    """
+    for row, label in corrections.items():
+        if not str(label).strip():
+            raise DataError(f"corrections must give each row a label, got none for row {row}")
+    kind = kind_of(source)
+    suffixes: tuple[str, ...]
+    if kind == "named":
+        raise DataError(f"source must be a file or folder whose labels can be replaced, got {str(source)!r}")
+    if kind == "folder":
+        suffixes, write = (".csv",), _folder_writer(Path(source).expanduser(), corrections, out)
+    elif kind == "npz":
+        suffixes, write = (".npz",), _npz_writer(Path(source).expanduser(), corrections)
+    else:
+        table = open_table(source)
+        suffixes = TEXT_SUFFIXES if table.schema is None else PARQUET_SUFFIXES
+        write = (_csv_writer if table.schema is None else _parquet_writer)(table, reading, corrections, out)
+    if out.suffix.lower() not in suffixes:
+        raise DataError(f"out must end in {' or '.join(suffixes)}, as a copy of {source} does, got {out}")
+    if out.exists() and Path(source).exists() and out.samefile(source):
+        raise DataError(f"out must not be the source itself, got {out}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, write)
+
+
+def _csv_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
+    label = find_label_column(table, reading)
+    moved = _path_mover(table, reading, label, out)
+
+    def write(path: Path) -> None:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file, delimiter=table.delimiter, lineterminator="\n")
+            lines.writerow(table.header)
+            row = 0
+            for block in table.blocks(verbatim=True):
+                for fields in zip(*(column.to_pylist() for column in block.columns), strict=True):
+                    changed = list(fields)
+                    changed[label] = corrections.get(row, changed[label])
+                    lines.writerow(moved(changed))
+                    row += 1
+            _check_rows(table.path, corrections, row)
+
+    return write
+
+
+def _path_mover(table: Table, reading: Reading, label: int, out: Path) -> Callable[[list[Any]], list[Any]]:
+    """What keeps the paths of images good when their table moves to another folder."""
+    place = path_column(table, reading, (label,))
+    if place is None or out.resolve().parent == table.path.resolve().parent:
+        return lambda fields: fields
+    folder = table.path.resolve().parent
+
+    def move(fields: list[Any]) -> list[Any]:
+        if fields[place]:
+            fields[place] = _path_from(out, folder / fields[place])
+        return fields
+
+    return move
+
+
+def _parquet_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
+    label = find_label_column(table, reading)
+    place = path_column(table, reading, (label,))
+    schema = table.schema
+    assert schema is not None
+    if place is not None and out.resolve().parent != table.path.resolve().parent:
+        raise DataError(
+            f"out must lie in {table.path.parent}, as the paths of images are relative to it, got {out}"
+        )
+
+    def write(path: Path) -> None:
+        row = 0
+        with pa.parquet.ParquetWriter(path, schema) as file:
+            for block in table.blocks():
+                columns = list(block.columns)
+                here = {r - row: text for r, text in corrections.items() if row <= r < row + block.num_rows}
+                if here:
+                    columns[label] = _replaced(columns[label], here, schema.field(label).type)
+                file.write_table(pa.Table.from_arrays(columns, schema=schema))
+                row += block.num_rows
+        _check_rows(table.path, corrections, row)
+
+    return write
+
+
+def _replaced(column: pa.Array, corrections: Mapping[int, str], kind: pa.DataType) -> pa.Array:
+    """The column with some values replaced by what a text means in its type."""
+    values = plain(column)
+    rows = sorted(corrections)
+    mask = np.zeros(len(values), dtype=bool)
+    mask[rows] = True
+    try:
+        new = pa.array([corrections[row] for row in rows], pa.string()).cast(values.type)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"corrections must be labels of type {values.type}, as the column's are ({error})"
+        ) from None
+    values = pa.compute.replace_with_mask(values, pa.array(mask), new)
+    return values.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else values.cast(kind)
+
+
+def _npz_writer(path: Path, corrections: Mapping[int, str]) -> Write:
+    arrays = npz_members(path)
+    if "y" not in arrays:
+        raise DataError(f"{path}: lacks the array y, whose labels are to be replaced")
+    _check_rows(path, corrections, len(arrays["y"]))
+    arrays["y"] = _relabelled(path, arrays["y"], corrections)
+
+    def write(target: Path) -> None:
+        with target.open("wb") as file:  # savez would append .npz to a name without it
+            np.savez(file, allow_pickle=False, **arrays)
+
+    return write
+
+
+def _relabelled(path: Path, labels: np.ndarray, corrections: Mapping[int, str]) -> np.ndarray:
+    """The labels with some replaced; a new class among numbers has to be a number."""
+    # By the names that the run gave them: whole numbers without a fraction, bytes as text.
+    known = {name: value for value in np.unique(labels) for name in (str(value), _name(value))}
+    values = labels.tolist()
+    for row, text in corrections.items():
+        try:
+            if text in known:
+                values[row] = known[text]
+            elif labels.dtype.kind in "iuf":
+                values[row] = int(text)
+            elif labels.dtype.kind == "U":
+                values[row] = text
+            else:
+                raise ValueError
+        except ValueError:
+            raise DataError(
+                f"corrections must be labels of type {labels.dtype}, as those of {path}, "
+                f"got {text!r} for row {row}"
+            ) from None
+    # Text gets the width that its longest label needs.
+    return np.array(values, dtype=None if labels.dtype.kind == "U" else labels.dtype)
+
+
+def _name(label: Any) -> str:
+    whole = isinstance(label, np.floating) and float(label).is_integer()
+    return name_of(int(label) if whole else label)
+
+
+def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path) -> Write:
+    listing = list_folder(folder)
+    assert listing.labels is not None
+    _check_rows(folder, corrections, len(listing.paths))
+    names = [listing.labels.names[code] for code in listing.labels.codes]
+
+    def write(path: Path) -> None:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file, lineterminator="\n")
+            lines.writerow(["path", "label"])
+            for row, (image, name) in enumerate(zip(listing.paths, names, strict=True)):
+                lines.writerow([_path_from(out, folder.resolve() / image), corrections.get(row, name)])
+
+    return write
+
+
+def _path_from(out: Path, image: Path) -> str:
+    base = out.resolve().parent
+    return image.relative_to(base).as_posix() if image.is_relative_to(base) else str(image)
+
+
+def _check_rows(path: Path, wanted: Mapping[int, str] | Sequence[int], rows: int) -> None:
+    beyond = [row for row in wanted if not 0 <= row < rows]
+    if beyond:
+        raise DataError(
+            f"{path}: has {counted(rows, 'row')}, counted from 0, but row {beyond[0]} is asked for"
+        )

@@ -1,0 +1,200 @@
+"""The columns of a table as numbers a network takes, fitted once and kept with the model.
+
+The columns' kinds are plain data of ours; what is fitted to them is a scikit-learn ColumnTransformer. Both
+lie in one file: no pickle, and nothing in it can name code to run beyond the few classes listed here.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import sklearn
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from trevision.data.files.columns import DATE_PARTS, Column, booleans, date_parts, numbers, plain, words
+from trevision.files import DataError
+
+PREPROCESSING_FILE = "preprocessing.skops"
+_COLUMNS_MEMBER = "columns.json"
+
+MOST_CATEGORIES = 32
+LEAST_CATEGORIES = 4
+RARE = 0.01
+"""A category below this share of the rows is grouped with the others like it."""
+MOST_TERMS = 20_000
+TEXT_DIMENSIONS = 100
+MOST_BYTES = 4 << 30
+"""What the transformed rows may take; many columns of many categories get fewer of them."""
+
+ESTIMATORS = (
+    ColumnTransformer,
+    Pipeline,
+    SimpleImputer,
+    StandardScaler,
+    OneHotEncoder,
+    TfidfVectorizer,
+    TfidfTransformer,
+    TruncatedSVD,
+)
+_PLAIN = {"dict", "list", "tuple", "slice", "str"}
+_ARRAYS = {"ndarray", "dtype", "float32", "float64", "int64"}
+_NODES = {"Dict", "List", "Tuple", "Slice", "Json", "Type", "DType", "NdArray", "Object"}
+
+
+@dataclass(frozen=True, eq=False)
+class Preprocessing:
+    """Columns that are used, what they are, and the transformer that was fitted to them."""
+
+    columns: tuple[Column, ...]
+    transformer: ColumnTransformer
+
+    @property
+    def width(self) -> int:
+        """Numbers a row becomes."""
+        return sum(where.stop - where.start for where in self.transformer.output_indices_.values())
+
+    def transform(self, table: pd.DataFrame) -> np.ndarray:
+        """The rows (n, width) in float32 of what `prepared` made of the columns."""
+        return np.asarray(self.transformer.transform(table), dtype=np.float32)
+
+    def save(self, path: Path) -> None:
+        """Write it to one file."""
+        import skops.io  # here and below: most of a second that only tables need
+
+        skops.io.dump(self.transformer, path)
+        told = {
+            "columns": [asdict(column) for column in self.columns],
+            "scikit-learn": sklearn.__version__,
+        }
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(_COLUMNS_MEMBER, json.dumps(told))
+
+
+def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) -> Preprocessing:
+    """Fit the transformer to a sample of the values of `columns`, for a table of `rows` rows."""
+    table = prepared(columns, {column.name: plain(sample.column(column.name)) for column in columns})
+    by_kind = {kind: [c.name for c in columns if c.kind == kind] for kind in ("category", "text")}
+    numeric = [name for name in table.columns if name not in (*by_kind["category"], *by_kind["text"])]
+    steps: list[tuple[str, Any, Any]] = []
+    if numeric:
+        steps.append(("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numeric))
+    if by_kind["category"]:
+        encoder = OneHotEncoder(
+            handle_unknown="infrequent_if_exist",
+            min_frequency=max(2, round(RARE * len(table))),
+            max_categories=_categories(rows, len(by_kind["category"])),
+            dtype=np.float32,
+        )
+        pipeline = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder)
+        steps.append(("categories", pipeline, by_kind["category"]))
+    for place, name in enumerate(by_kind["text"]):
+        steps.append((f"text {place}", _text_pipeline(name, table[name]), name))
+    transformer = ColumnTransformer(steps, sparse_threshold=0)
+    transformer.fit(table)
+    return Preprocessing(columns, transformer)
+
+
+def _categories(rows: int, columns: int) -> int:
+    affordable = MOST_BYTES // (4 * rows * columns)
+    return int(np.clip(affordable, LEAST_CATEGORIES, MOST_CATEGORIES))
+
+
+def _text_pipeline(name: str, texts: pd.Series) -> Pipeline:
+    """TF-IDF, then as many directions as the vocabulary allows."""
+    terms = TfidfVectorizer(max_features=MOST_TERMS, sublinear_tf=True, dtype=np.float32)
+    try:
+        found = terms.fit_transform(texts)
+    except ValueError as error:
+        raise DataError(f"text_column {name!r} must hold words of two letters or more ({error})") from None
+    dimensions = min(TEXT_DIMENSIONS, found.shape[1] - 1, max(1, found.shape[0] - 1))
+    if dimensions < 1:
+        raise DataError(f"text_column {name!r} must hold more than one different word")
+    return make_pipeline(terms, TruncatedSVD(dimensions, random_state=0))
+
+
+def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.DataFrame:
+    """What the transformer is given: numbers for numbers, truths and dates, objects for words."""
+    table: dict[str, np.ndarray] = {}
+    for column in columns:
+        array = values[column.name]
+        if column.kind == "number":
+            table[column.name] = numbers(array, decimal_comma=column.decimal_comma)
+        elif column.kind == "boolean":
+            table[column.name] = booleans(array)
+        elif column.kind == "date":
+            parts = date_parts(array, column.date_format)
+            table |= {part_name(column, part, columns): parts[:, k] for k, part in enumerate(DATE_PARTS)}
+        elif column.kind == "category":
+            table[column.name] = words(array)
+        elif column.kind == "text":
+            texts = words(array)
+            texts[pd.isna(texts)] = ""
+            table[column.name] = texts
+    return pd.DataFrame(table, copy=False).astype(
+        {c.name: object for c in columns if c.kind in ("category", "text")}
+    )
+
+
+def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
+    """What a part of a date is called, unlike any of the `columns`."""
+    name = f"{column.name} ({part})"
+    # The names of columns are trimmed, so none of them ends in a space.
+    return f"{name} " if any(one.name == name for one in columns) else name
+
+
+def load_preprocessing(path: Path) -> Preprocessing:
+    """Read what `save` wrote; a file that names anything but the few classes it may is refused."""
+    import skops.io
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            told = json.loads(archive.read(_COLUMNS_MEMBER))
+            _check_types(path, json.loads(archive.read("schema.json")))
+        columns = tuple(Column(**column) for column in told["columns"])
+        transformer = skops.io.load(path, trusted=["numpy.dtype"])
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: there is no such file, so the table cannot be read as in training"
+        ) from None
+    except DataError:
+        raise
+    # Of a damaged file anything may be raised, by zipfile, by json or by the reading of arrays.
+    except Exception as error:
+        raise DataError(
+            f"{path}: cannot be read (written with scikit-learn of another version than "
+            f"{sklearn.__version__}, or damaged): {error}"
+        ) from error
+    if not isinstance(transformer, ColumnTransformer):
+        raise DataError(f"{path}: must hold a ColumnTransformer, got {type(transformer).__name__}")
+    return Preprocessing(columns, transformer)
+
+
+def _check_types(path: Path, node: Any) -> None:
+    """Refuse a description that names a type besides those that `fit_preprocessing` uses."""
+    if isinstance(node, list):
+        for one in node:
+            _check_types(path, one)
+    elif isinstance(node, dict):
+        if "__class__" in node:
+            module, name = node.get("__module__"), node["__class__"]
+            known = (
+                (module == "builtins" and name in _PLAIN)
+                or (module == "numpy" and name in _ARRAYS)
+                or any((module, name) == (one.__module__, one.__name__) for one in ESTIMATORS)
+            )
+            if not known or node.get("__loader__", "JsonNode").removesuffix("Node") not in _NODES:
+                raise DataError(f"{path}: names {module}.{name}, which is not trusted and is not loaded")
+        for value in node.values():
+            _check_types(path, value)

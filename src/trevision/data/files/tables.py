@@ -1,0 +1,296 @@
+"""Tables on disk as a stream of blocks: .csv or .tsv of any common form, and .parquet.
+
+A .csv arrives as text, whatever it holds: what a column is can only be said once all of it was seen. A table
+of any length is read in blocks of some megabytes, and what cannot be read is told with its file and row.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from trevision.data.named.download import Progress
+from trevision.files import DataError
+
+TEXT_SUFFIXES = (".csv", ".tsv")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES)
+
+BLOCK_BYTES = 16 << 20
+BLOCK_ROWS = 65_536
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>")
+"""What stands for a value that is not there."""
+
+DELIMITERS = ",;\t|"
+# pyarrow counts columns from 0, and rows from 1 with the header.
+_MISFIT = re.compile(r"CSV column #([0-9]+): Row #([0-9]+): .*invalid value '(.*)'")
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a .csv file is written: its encoding, its separator, and how many empty lines it begins with."""
+
+    encoding: str
+    delimiter: str
+    blank_lines: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that is read block by block, as often as needed.
+
+    `header` has the names as they stand in the file, `columns` the same made different from each other; the
+    blocks have the columns in this order.
+    """
+
+    path: Path
+    header: list[str]
+    columns: list[str]
+    notes: tuple[str, ...]
+    read: Callable[[bool, Progress | None], Iterator[pa.RecordBatch]]
+    schema: pa.Schema | None = None
+    """The types of a .parquet file; None for text."""
+    form: Form | None = None
+    """How a text is written; None for a .parquet file."""
+
+    @property
+    def delimiter(self) -> str:
+        return "," if self.form is None else self.form.delimiter
+
+    def blocks(self, progress: Progress | None = None, *, verbatim: bool = False) -> Iterator[pa.RecordBatch]:
+        """All rows in order; with `verbatim`, text that stands for a missing value stays text."""
+        return self.read(verbatim, progress)
+
+
+def open_table(path: Path | str) -> Table:
+    """The table at `path`, one of `TABLE_SUFFIXES`; it is looked at, not read."""
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise DataError(f"{path}: must be a file, but is a folder")
+    return _open_parquet(path) if path.suffix.lower() in PARQUET_SUFFIXES else _open_csv(path)
+
+
+def _open_parquet(path: Path) -> Table:
+    with _told(path, "parquet"), pa.parquet.ParquetFile(path) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    if rows == 0:
+        raise DataError(f"{path}: holds no rows")
+    columns, notes = _distinct(schema.names)
+
+    def read(verbatim: bool, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+        done = 0
+        with _told(path, "parquet"), pa.parquet.ParquetFile(path) as file:
+            for block in file.iter_batches(batch_size=BLOCK_ROWS):
+                yield pa.RecordBatch.from_arrays(block.columns, names=columns)
+                done += block.num_rows
+                if progress is not None:
+                    progress(done, rows)
+
+    return Table(path, schema.names, columns, notes, read, schema)
+
+
+def _open_csv(path: Path) -> Table:
+    encoding, open_quote, notes = _encoding(path)
+    header, form = _header(path, encoding)
+    columns, more_notes = _distinct(header)
+
+    def read(verbatim: bool, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        last = None
+        types = dict.fromkeys(columns, pa.string())
+        for block in csv_blocks(path, form, columns, types, progress, verbatim=verbatim):
+            rows += block.num_rows
+            last = block if block.num_rows else last
+            yield block
+        if rows == 0 or last is None:
+            raise DataError(f"{path}: holds a header and no rows")
+        if open_quote and any("\n" in str(column[-1]) for column in last.columns):
+            raise DataError(f"{path}: a quotation mark that opens in row {rows - 1} is never closed")
+
+    return Table(path, header, columns, notes + more_notes, read, form=form)
+
+
+def csv_blocks(
+    path: Path,
+    form: Form,
+    names: list[str],
+    types: dict[str, pa.DataType],
+    progress: Progress | None,
+    *,
+    verbatim: bool = False,
+    decimal_point: str = ".",
+) -> Iterator[pa.RecordBatch]:
+    """The columns of `types`, in that order and of those types, of a file with the columns `names`."""
+    ragged: list[pa.csv.InvalidRow] = []
+
+    def refuse(row: pa.csv.InvalidRow) -> str:
+        ragged.append(row)
+        return "error"
+
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            # One thread: it alone can say in which row an error is.
+            blocks = pa.csv.open_csv(
+                file,
+                pa.csv.ReadOptions(
+                    use_threads=False, block_size=BLOCK_BYTES, column_names=names, encoding=form.encoding,
+                    skip_rows=form.blank_lines, skip_rows_after_names=1,
+                ),
+                pa.csv.ParseOptions(
+                    delimiter=form.delimiter, newlines_in_values=True, invalid_row_handler=refuse
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), strings_can_be_null=not verbatim,
+                    null_values=list(MISSING), decimal_point=decimal_point,
+                ),
+            )  # fmt: skip
+            for block in blocks:
+                yield block
+                if progress is not None:
+                    progress(min(file.tell(), size), size)
+    except pa.ArrowInvalid as error:
+        if ragged:
+            raise _ragged_row(path, ragged[0], form) from None
+        if "straddl" in str(error):
+            # pyarrow says this also of a header without an end of line.
+            if size <= BLOCK_BYTES:
+                raise DataError(f"{path}: holds a header and no rows") from None
+            raise DataError(
+                f"{path}: holds a row of more than {BLOCK_BYTES >> 20} MB; is a quotation mark left open?"
+            ) from None
+        if misfit := _MISFIT.search(str(error)):
+            column, row, value = misfit.groups()
+            raise DataError(
+                f"{path}: column {names[int(column)]!r} must hold numbers, got {value!r} in row "
+                f"{int(row) - 2 - form.blank_lines}"
+            ) from None
+        raise DataError(f"{path}: cannot be read as a table ({error})") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _ragged_row(path: Path, row: pa.csv.InvalidRow, form: Form) -> DataError:
+    number = row.number - 2 - form.blank_lines  # counted from 1, with the header
+    if row.actual_columns > row.expected_columns:
+        count, repair = "too many", f"put fields that hold a {form.delimiter!r} in quotes"
+    else:
+        count, repair = "too few", "add the missing ones, or close a quotation mark that is left open"
+    return DataError(
+        f"{path}: row {number} has {count} fields, {row.actual_columns} instead of "
+        f"{row.expected_columns} ({row.text[:60]!r}); {repair}"
+    )
+
+
+def _encoding(path: Path) -> tuple[str, bool, tuple[str, ...]]:
+    """The encoding of a text file, whether its quotation marks are odd in number, and what to say of it."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    quotes, position = 0, 0
+    try:
+        with path.open("rb") as file:
+            start = file.read(2)
+            if not start:
+                raise DataError(f"{path}: is empty")
+            if start in _BYTE_ORDER_MARKS:
+                return _BYTE_ORDER_MARKS[start], False, (f"{path.name} is in UTF-16.",)
+            file.seek(0)
+            try:
+                while part := file.read(BLOCK_BYTES):
+                    quotes += part.count(b'"')
+                    if b"\0" in part:
+                        raise DataError(f"{path}: holds zero bytes, so it is no .csv file")
+                    decoder.decode(part)
+                    position += len(part)
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError as error:
+                # Every byte means something in Latin-1; Windows' variant has real letters for most.
+                line = _line_of(path, position + error.start)
+                note = (
+                    f"{path.name} is not in UTF-8 (line {line} is the first to show it) and was read as "
+                    "Windows-1252 or Latin-1; letters with accents may be wrong."
+                )
+                return _single_byte_encoding(path), False, (note,)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return "utf-8", bool(quotes % 2), ()
+
+
+def _line_of(path: Path, position: int) -> int:
+    with path.open("rb") as file:
+        line = 1
+        while position > 0 and (part := file.read(min(position, BLOCK_BYTES))):
+            line += part.count(b"\n")
+            position -= len(part)
+    return line
+
+
+def _single_byte_encoding(path: Path) -> str:
+    undefined = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
+    with path.open("rb") as file:
+        while part := file.read(BLOCK_BYTES):
+            if part.translate(None, undefined) != part:
+                return "latin-1"
+    return "cp1252"
+
+
+def _header(path: Path, encoding: str) -> tuple[list[str], Form]:
+    """The names in the first row; of the usual signs the most frequent there separates fields."""
+    text_encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    with path.open(encoding=text_encoding, newline="") as file:
+        first, blank_lines = "", 0
+        for line in file:
+            if not first and not line.strip("\r\n"):
+                blank_lines += 1
+                continue
+            first += line
+            # A name in quotes may hold a line break; a header that never ends is no header.
+            if first.count('"') % 2 == 0 or len(first) > BLOCK_BYTES:
+                break
+    if not first.strip():
+        raise DataError(f"{path}: is empty")
+    bare = "".join(first.split('"')[::2])
+    delimiter = max(DELIMITERS, key=lambda sign: (bare.count(sign), sign == ","))
+    names = next(csv.reader(io.StringIO(first, ""), delimiter=delimiter))
+    return [name.strip() for name in names], Form(encoding, delimiter, blank_lines)
+
+
+def _distinct(header: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """A name for every column, each its own, and a note on names that repeat."""
+    names: list[str] = []
+    notes = []
+    for place, given in enumerate(header):
+        name = base = given.strip() or f"column {place + 1}"
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{base} ({number})"
+        if number > 1:
+            notes.append(f"Column {place + 1} is named {base!r} like another one; it is read as {name!r}.")
+        names.append(name)
+    return names, tuple(notes)
+
+
+class _told:
+    """Turns pyarrow's errors about a file into one line."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.kind = path, kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, pa.ArrowException | OSError | EOFError):
+            raise DataError(f"{self.path}: is not a .{self.kind} file, or a corrupt one ({error})") from error

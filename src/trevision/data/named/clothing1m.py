@@ -1,0 +1,107 @@
+"""Clothing1M (Xiao et al. 2015): a million photographs with labels from the text around them.
+
+The official folder: label files and key lists as below, and images/0 to images/9. The labels of the training
+images are noisy by nature. Of some 50,000 further images with clean labels for training, about half have a
+noisy label too: those pairs tell T (Patrini et al. 2017). Clean validation and test images are apart.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trevision.data.dataset import Dataset
+from trevision.data.image_files import ImageFiles
+from trevision.data.named.download import Progress, obtain
+from trevision.data.named.locations import FileSet, read_bytes
+from trevision.files import DataError
+
+NUM_CLASSES = 14
+CLOTHING1M_FILES = FileSet(
+    "clothing1m",
+    ("clothing1m", "clothing1M", "Clothing1M"),
+    (
+        (
+            "noisy_label_kv.txt",
+            "clean_label_kv.txt",
+            "noisy_train_key_list.txt",
+            "clean_train_key_list.txt",
+            "clean_val_key_list.txt",
+            "clean_test_key_list.txt",
+            "category_names_eng.txt",
+        ),
+    ),
+)
+
+
+def load_clothing1m(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+    """Clothing1M: noisy training images, clean validation (`trusted`) and test images, and label pairs.
+
+    No image is opened before it is needed.
+    """
+    noisy_file, clean_file, train_file, clean_train_file, valid_file, test_file, names_file = obtain(
+        CLOTHING1M_FILES, data_dir, _on_request
+    )
+    folder = train_file.parent
+    names = _lines(names_file)
+    if len(names) != NUM_CLASSES:
+        raise DataError(f"{names_file}: must name {NUM_CLASSES} classes, got {len(names)} lines")
+    noisy, clean = read_labels(noisy_file), read_labels(clean_file)
+    train, valid, test = (_lines(path) for path in (train_file, valid_file, test_file))
+    paired = [key for key in _lines(clean_train_file) if key in noisy]
+    pairs = (_codes(paired, clean, clean_file), _codes(paired, noisy, noisy_file)) if paired else None
+    return Dataset(
+        CLOTHING1M_FILES.name,
+        train_x=_images(folder, train),
+        train_y=torch.from_numpy(_codes(train, noisy, noisy_file)),
+        test_x=_images(folder, test),
+        test_y=torch.from_numpy(_codes(test, clean, clean_file)),
+        class_names=tuple(names),
+        augmentation="crop-flip",
+        trusted_x=_images(folder, valid),
+        trusted_y=torch.from_numpy(_codes(valid, clean, clean_file)),
+        label_pairs=pairs,
+        labels_are_noisy=True,
+    )
+
+
+def read_labels(path: Path) -> dict[str, int]:
+    """The label of each key in a file of lines `images/0/12/345,678.jpg 5`."""
+    labels = {}
+    for number, line in enumerate(_lines(path), start=1):
+        key, _, label = line.rpartition(" ")
+        if not key or not label.isascii() or not label.isdigit() or int(label) >= NUM_CLASSES:
+            raise DataError(
+                f"{path}: entry {number} must be a path and a label in [0, {NUM_CLASSES - 1}], "
+                f"got {line[:80]!r}"
+            )
+        labels[key] = int(label)
+    return labels
+
+
+def _codes(keys: list[str], labels: dict[str, int], label_file: Path) -> np.ndarray:
+    try:
+        return np.array([labels[key] for key in keys], dtype=np.int64)
+    except KeyError as error:
+        raise DataError(f"{label_file}: has no label for {error.args[0]}, which a key list names") from None
+
+
+def _images(folder: Path, keys: list[str]) -> ImageFiles:
+    return ImageFiles(folder, np.array([key.encode() for key in keys], dtype=bytes))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in read_bytes(path).decode("utf-8").splitlines()]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is no text in utf-8 ({error})") from error
+    lines = [line for line in lines if line]
+    if not lines:
+        raise DataError(f"{path}: is empty")
+    return lines
+
+
+def _on_request(folder: Path) -> None:
+    raise DataError("its authors give it out on request, see https://github.com/Cysu/noisy_label")

@@ -1,0 +1,138 @@
+"""Fetching the official files: checked, all or nothing, and never insisted upon."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from trevision.data.named.locations import FileSet, cache_folder, find, not_found
+from trevision.files import DataError
+
+# Called with the bytes so far and the bytes expected (None: the server did not say); 0 starts a new file.
+Progress = Callable[[int, "int | None"], None]
+
+TIMEOUT_SECONDS = 10
+_CHUNK = 1 << 18
+
+
+def offline() -> bool:
+    """Whether `$TREVISION_OFFLINE` forbids downloads (set, and neither empty nor 0)."""
+    return os.environ.get("TREVISION_OFFLINE", "") not in ("", "0")
+
+
+def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) -> None:
+    """Download `url` to `target`, which appears only once its content has the checksum `md5`."""
+    if offline():
+        raise DataError("$TREVISION_OFFLINE is set")
+    part: Path | None = None
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # In the target's own folder, because a rename is atomic within one file system only.
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+            part = Path(name)
+            with os.fdopen(handle, "wb") as sink:
+                digest = _copy(response, sink, progress)
+        if digest != md5:
+            raise DataError(f"{url}: the content has md5 {digest} instead of {md5}")
+        os.replace(part, target)
+    except (OSError, http.client.HTTPException) as error:
+        raise DataError(f"{url}: {_reason(error)}") from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def _copy(response: http.client.HTTPResponse, sink: IO[bytes], progress: Progress | None) -> str:
+    """Stream a response into a file and return the md5 of what went through."""
+    length = response.headers.get("Content-Length", "")
+    total = int(length) if length.isdigit() else None
+    digest, done = hashlib.md5(usedforsecurity=False), 0
+    if progress is not None:
+        progress(0, total)
+    while chunk := response.read(_CHUNK):
+        sink.write(chunk)
+        digest.update(chunk)
+        done += len(chunk)
+        if progress is not None:
+            progress(done, total)
+    if total is not None and done != total:
+        raise OSError(f"the connection ended after {done} of {total} bytes")
+    return digest.hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong; urllib wraps the useful part in `reason`."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answered {error.code} {error.reason}"
+    cause = getattr(error, "reason", None) or error
+    return str(cause) or type(cause).__name__
+
+
+def extract(archive: Path, member_folder: str, target: Path) -> None:
+    """Unpack the folder `member_folder` of a tar archive to `target`, whole or not at all.
+
+    Uses tarfile's "data" filter, which refuses paths and links that lead out of the destination.
+    """
+    if not hasattr(tarfile, "data_filter"):
+        raise DataError("unpacking an archive safely needs Python 3.11.4 or newer")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+            with tarfile.open(archive) as tar:
+                tar.extractall(scratch, filter="data")
+            unpacked = Path(scratch) / member_folder
+            if not unpacked.is_dir():
+                raise DataError(f"{archive}: holds no folder {member_folder}")
+            try:
+                os.rename(unpacked, target)
+            except OSError:
+                if not target.is_dir():
+                    raise
+                # An incomplete copy is in the way, or another process was faster: replace file by file.
+                for path in unpacked.iterdir():
+                    os.replace(path, target / path.name)
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise DataError(f"{archive}: cannot be unpacked ({error})") from error
+
+
+def fetch_archive(
+    url: str, md5: str, member_folder: str, target: Path, progress: Progress | None = None
+) -> None:
+    """Download a tar archive and unpack its folder `member_folder` to `target`; the archive is not kept."""
+    if offline():
+        raise DataError("$TREVISION_OFFLINE is set")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.mkdtemp(dir=target.parent, prefix=".download.")
+    except OSError as error:
+        raise DataError(f"{target.parent}: cannot be written to ({error.strerror})") from error
+    try:
+        archive = Path(scratch) / url.rsplit("/", 1)[-1]
+        fetch(url, archive, md5, progress)
+        extract(archive, member_folder, target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def obtain(files: FileSet, data_dir: Path | None, download: Callable[[Path], None]) -> list[Path]:
+    """The paths of `files`, where they are found or else after `download(folder in the cache)`."""
+    if (found := find(files, data_dir)) is not None:
+        return found
+    try:
+        download(cache_folder() / files.folders[0])
+    except DataError as error:
+        raise not_found(files, data_dir, str(error)) from error
+    if (found := find(files, data_dir)) is None:
+        raise not_found(files, data_dir, "the download lacks it")
+    return found

@@ -1,0 +1,108 @@
+"""Where the files of a named data set are looked for, and how one of them is read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trevision.files import DataError
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """The files that make up one named data set.
+
+    `folders` are relative to a search folder, the first being where a new copy is put. `versions` are lists
+    of file names: any one list, complete in one folder, is enough. Every file may also be gzipped (.gz).
+    """
+
+    name: str
+    folders: tuple[str, ...]
+    versions: tuple[tuple[str, ...], ...]
+
+
+def cache_folder() -> Path:
+    """The per-user cache: `$XDG_CACHE_HOME/trevision`, or `~/.cache/trevision`."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification has relative values ignored.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "trevision"
+
+
+def search_folders(data_dir: Path | None = None) -> list[Path]:
+    """The folders data sets are looked for in, best first: `data_dir`, `$TREVISION_DATA`, the cache."""
+    folders = [] if data_dir is None else [Path(data_dir).expanduser()]
+    if from_environment := os.environ.get("TREVISION_DATA"):
+        folders.append(Path(from_environment).expanduser())
+    folders.append(cache_folder())
+    return list(dict.fromkeys(folders))
+
+
+def candidate_folders(files: FileSet, data_dir: Path | None = None) -> list[Path]:
+    """Every folder that may hold `files`, best first.
+
+    Only a folder the user named explicitly may hold the files directly: in a shared folder, files of the same
+    names (MNIST and Fashion-MNIST) could be either set.
+    """
+    folders: list[Path] = []
+    for folder in search_folders(data_dir):
+        folders += [folder / relative for relative in files.folders]
+        if data_dir is not None and folder == Path(data_dir).expanduser():
+            folders.append(folder)
+    return folders
+
+
+def file_in(folder: Path, name: str) -> Path | None:
+    """The file `name` in `folder`, plain if there is a plain one, else gzipped, else None."""
+    for path in (folder / name, folder / f"{name}.gz"):
+        # os.path rather than Path.is_file: a folder without permission counts as one without the file.
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def _holdings(files: FileSet, data_dir: Path | None) -> Iterator[tuple[list[Path], list[str]]]:
+    for folder in candidate_folders(files, data_dir):
+        for version in files.versions:
+            paths = {name: file_in(folder, name) for name in version}
+            yield (
+                [path for path in paths.values() if path is not None],
+                [name for name, path in paths.items() if path is None],
+            )
+
+
+def find(files: FileSet, data_dir: Path | None = None) -> list[Path] | None:
+    """The paths of the first complete version, in the order of its list, or None."""
+    return next((present for present, missing in _holdings(files, data_dir) if not missing), None)
+
+
+def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
+    """The one line for files that are nowhere: which, where they were looked for, where to put them.
+
+    The file named is one that the most complete copy lacks.
+    """
+    lacking = min((missing for _, missing in _holdings(files, data_dir)), key=len)
+    searched = search_folders(data_dir)
+    # A mistyped folder is worth a word; a cache that does not exist yet is not.
+    places = ", ".join(
+        str(folder) if folder.is_dir() or folder == cache_folder() else f"{folder} (no such folder)"
+        for folder in searched
+    )
+    name = lacking[0] if lacking else files.versions[0][0]
+    return DataError(
+        f"{files.name}: {name}(.gz) was found in none of {places} (under {' or '.join(files.folders)}) "
+        f"and could not be downloaded ({reason}); put it into {searched[0] / files.folders[0]}"
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, unpacked if its name ends in .gz."""
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: is truncated or corrupt ({error}); delete it and fetch it again") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error

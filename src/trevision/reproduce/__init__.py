@@ -1,0 +1,1 @@
+"""The laboratory: the tables and figures of the paper, and those beyond it."""

@@ -1,0 +1,187 @@
+"""Finished runs as cells of a table: a pure function of the config.json and result.json in run folders."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trevision.methods.options import Options
+from trevision.reproduce.plans import Outcome, Plan, Row, outcome, planned_runs
+
+COLLAPSED_BELOW = 0.5
+"""The test accuracy below which a classifier has learnt something else than the classes."""
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of a run's result (None: it has no such number), and how it is written."""
+
+    name: str
+    title: str
+    of: Callable[[Result], float | None]
+    digits: int
+
+
+def _accuracy(result: Result) -> float | None:
+    share = result.get("test_accuracy")
+    return None if share is None else 100 * share
+
+
+def _transition_error(result: Result) -> float | None:
+    """Of a method that has no T, the estimate that its first stage left behind is nobody's result."""
+    return result.get("transition_error") if result.get("uses_transition", True) else None
+
+
+def _error_to_floor(result: Result) -> float | None:
+    error, floor = _transition_error(result), result.get("transition_floor")
+    return None if error is None or not floor else error / floor
+
+
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        Measure("test_accuracy", "test accuracy in percent", _accuracy, 2),
+        Measure("transition_error", "|T - T-hat| / |T| at the selected epoch", _transition_error, 4),
+        Measure("transition_floor", "sampling floor of T", lambda result: result.get("transition_floor"), 4),
+        Measure("error_to_floor", "error of T / sampling floor", _error_to_floor, 2),
+        Measure("wrong_label_auc", "wrong-label AUC", lambda result: result.get("wrong_label_auc"), 4),
+        Measure("seconds", "seconds", lambda result: result["seconds"], 0),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: the numbers of its finished runs, the published mean and std, and the seeds that lack one.
+
+    `collapsed` are the seeds of finished runs that ended in nothing, `unavailable` is why none can be made.
+    """
+
+    values: tuple[float, ...]
+    published: tuple[float, float | None] | None = None
+    failed: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()
+    collapsed: tuple[int, ...] = ()
+    unavailable: str = ""
+    seconds: float = 0.0
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float | None:
+        return float(np.mean(self.values)) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation of the sample (ddof=1); one run has none."""
+        return float(np.std(self.values, ddof=1)) if self.n > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.mean is None or self.published is None else self.mean - self.published[0]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A plan with its cells for one measure, and what went wrong, by run."""
+
+    plan: Plan
+    measure: Measure
+    cells: dict[tuple[Row, str], Cell]
+    failures: dict[str, str]
+
+    @property
+    def runs(self) -> int:
+        return sum(cell.n for cell in self.cells.values())
+
+
+def tabulate(plan: Plan, results: Path) -> Table:
+    """The table of a plan, by its first measure, from the runs in the folder `results`, finished or not."""
+    return tabulate_each(plan, results)[plan.spec.measures[0]]
+
+
+def tabulate_each(plan: Plan, results: Path) -> dict[str, Table]:
+    """A table of the plan for each of its measures, by their names."""
+    runs = [(run, outcome(run, results)) for run in planned_runs(plan)]
+    found: dict[tuple[Row, str], list[tuple[int, Outcome]]] = {
+        (row, noise): [] for row in plan.rows for noise in plan.noises
+    }
+    for run, how in runs:
+        found[run.row, run.noise].append((run.settings.seed, how))
+    failures = {
+        run.label if how.state == "failed" else f"{run.row.name}, {run.label}": how.reason
+        for run, how in runs
+        if has_failed(how)
+    }
+    return {
+        name: Table(
+            plan,
+            MEASURES[name],
+            {place: _cell(plan, *place, MEASURES[name], of_runs) for place, of_runs in found.items()},
+            failures,
+        )
+        for name in plan.spec.measures
+    }
+
+
+def _cell(plan: Plan, row: Row, noise: str, measure: Measure, runs: list[tuple[int, Outcome]]) -> Cell:
+    done = [how.result for _, how in runs if how.state == "finished"]
+    states = {seed: how.state for seed, how in runs}
+    return Cell(
+        values=tuple(value for result in done if (value := measure.of(result)) is not None),
+        published=_published(plan, row, noise, measure),
+        failed=tuple(seed for seed, how in runs if has_failed(how)),
+        missing=tuple(seed for seed, state in states.items() if state in ("missing", "unavailable")),
+        collapsed=tuple(seed for seed, how in runs if _collapsed(plan, how)),
+        unavailable=row.lacking if "unavailable" in states.values() else "",
+        seconds=sum(result["seconds"] for result in done),
+    )
+
+
+def has_failed(how: Outcome) -> bool:
+    """Whether a run failed, or an estimator in a run that did not."""
+    return how.state == "failed" or (how.state == "finished" and bool(how.reason))
+
+
+def _collapsed(plan: Plan, how: Outcome) -> bool:
+    """Whether a run ended in nothing: a classifier below 50 %, or a T that is not made of numbers.
+
+    Only asked where a table measures T against its floor; among a hundred classes 50 % would be a success.
+    """
+    result = how.result
+    if how.state != "finished" or how.reason or "transition_floor" not in plan.spec.measures:
+        return False
+    accuracy = result.get("test_accuracy")
+    known = result.get("transition_floor") is not None and result.get("uses_transition", True)
+    lost = known and result.get("transition_error") is None
+    return lost or (accuracy is not None and accuracy < COLLAPSED_BELOW)
+
+
+def _published(plan: Plan, row: Row, noise: str, measure: Measure) -> tuple[float, float | None] | None:
+    if measure.name != "test_accuracy" or row.options != Options() or plan.departures:
+        return None
+    return published().get((plan.dataset, noise, row.method, row.anchors))
+
+
+@cache
+def published() -> dict[tuple[str, str, str, str], tuple[float, float | None]]:
+    """Accuracy (%), mean and standard deviation, by data set, noise, method and anchors."""
+    text = files("trevision.reproduce").joinpath("published.csv").read_text(encoding="utf-8")
+    return {
+        (one["dataset"], one["noise"], one["method"], one["anchors"]): (
+            float(one["mean"]),
+            float(one["std"]) if one["std"] else None,
+        )
+        for one in csv.DictReader(text.splitlines())
+    }

@@ -1,0 +1,89 @@
+"""One run of a grid, as a worker does it: whatever happens, its folder tells."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trevision.files import write_json
+from trevision.reproduce.estimators import ESTIMATORS, compare_estimators
+from trevision.reproduce.sharing import STAGES_FOLDER, SharedStore, run_name, shared_stages
+from trevision.runs.run import run
+from trevision.runs.settings import Hardware, Settings, run_config
+from trevision.training.loop import TrainingDiverged
+
+ERROR_FILE = "error.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, and where it puts its folder and its shared stages."""
+
+    source: str
+    settings: Settings
+    results: Path
+    hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu", threads=1))
+    data_dir: Path | None = None
+    keep_model: bool = False
+
+    @property
+    def name(self) -> str:
+        return run_name(self.source, self.settings)
+
+    @property
+    def folder(self) -> Path:
+        return self.results / self.name
+
+    @property
+    def stages(self) -> dict[str, Path]:
+        """The folders of the stages that this run shares with others."""
+        shared = shared_stages(self.source, self.settings, self.hardware)
+        return {name: self.results / STAGES_FOLDER / key for name, key in shared.items()}
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of a job: `error` and `reason` are empty if it went well."""
+
+    error: str = ""
+    reason: str = ""
+
+
+def work(job: Job) -> Done:
+    """Run a job; an error ends in its folder and in what is returned, never in the caller."""
+    try:
+        (job.folder / ERROR_FILE).unlink(missing_ok=True)
+        with warnings.catch_warnings():
+            # What is doubtful about a result is in result.json; many workers on one terminal help nobody.
+            warnings.simplefilter("ignore")
+            make = compare_estimators if job.settings.method == ESTIMATORS else run
+            make(
+                job.source,
+                job.settings,
+                job.folder,
+                job.hardware,
+                job.data_dir,
+                store=SharedStore(job.folder / "checkpoints", job.stages),
+                keep_model=job.keep_model,
+            )
+    except Exception as error:
+        foreseen = isinstance(error, ValueError | OSError | TrainingDiverged)
+        trace = None if foreseen else traceback.format_exc()
+        done = Done(type(error).__name__, " ".join(str(error).split()) or "no message")
+        try:
+            record_failure(job, done, trace)
+        except OSError as unwritable:
+            return Done(done.error, f"{done.reason} (and {ERROR_FILE} could not be written: {unwritable})")
+        return done
+    return Done()
+
+
+def record_failure(job: Job, done: Done, trace: str | None = None) -> None:
+    """Leave in the run's folder why it failed, beside the config that says what it was to be."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    if not (job.folder / "config.json").exists():
+        write_json(job.folder / "config.json", run_config(job.source, job.settings))
+    told = {"error": done.error, "reason": done.reason} | ({"traceback": trace} if trace else {})
+    write_json(job.folder / ERROR_FILE, told)

@@ -1,0 +1,223 @@
+"""Where the runs of a grid are computed: processes on this machine, or a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from trevision.reproduce.job import Done, Job, work
+
+CRASHED = "WorkerCrashed"
+LOCAL = "local"
+# Read when a process loads its libraries, so they are set around its start.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+class Workers(Protocol):
+    """Some places that take a job each."""
+
+    count: int
+
+    @property
+    def free(self) -> int: ...
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self, seconds: float) -> list[tuple[Job, Done]]:
+        """The jobs that have ended, after at most about that many seconds."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class _Process:
+    process: Any
+    pipe: Connection
+    job: Job | None = None
+
+
+class ProcessPool:
+    """Processes of one thread each on this machine.
+
+    Not concurrent.futures: there the death of one process fails every job of the pool; here it fails its own.
+    """
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"workers must be at least 1, got {count}")
+        self.count = count
+        self._context = multiprocessing.get_context("spawn")
+        self._processes: list[_Process] = []
+
+    @property
+    def free(self) -> int:
+        return self.count - sum(one.job is not None for one in self._processes)
+
+    def start(self, job: Job) -> None:
+        while True:
+            idle = next((one for one in self._processes if one.job is None), None) or self._spawn()
+            try:
+                idle.pipe.send(job)
+            except (BrokenPipeError, ConnectionResetError):  # it died while it had nothing to do
+                self._bury(idle)
+                continue
+            idle.job = job
+            return
+
+    def wait(self, seconds: float) -> list[tuple[Job, Done]]:
+        busy = {one.pipe: one for one in self._processes if one.job is not None}
+        ended = []
+        for pipe in wait(list(busy), seconds):
+            one = busy[pipe]  # type: ignore[index]
+            job = one.job
+            assert job is not None
+            try:
+                done = one.pipe.recv()
+                one.job = None
+            except (EOFError, OSError):
+                done = Done(CRASHED, self._bury(one))
+            ended.append((job, done))
+        return ended
+
+    def close(self) -> None:
+        for one in list(self._processes):
+            one.process.kill()
+            self._bury(one)
+
+    def _spawn(self) -> _Process:
+        mine, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
+        with _environment(ONE_THREAD):
+            process.start()
+        theirs.close()  # so that the end of the process is the end of the pipe
+        self._processes.append(_Process(process, mine))
+        return self._processes[-1]
+
+    def _bury(self, one: _Process) -> str:
+        one.process.join(10)
+        code = one.process.exitcode
+        one.pipe.close()
+        self._processes.remove(one)
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            hint = "; the system does that when memory runs out" if name == "SIGKILL" else ""
+            return f"its worker process was ended by {name}{hint}"
+        return f"its worker process ended with status {code}"
+
+
+def _serve(pipe: Connection) -> None:
+    """A worker process: jobs in, what became of them out, until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(work(job))
+
+
+def _end_with_parent() -> None:
+    """Do not outlive a killed parent: its next start would meet this process in the same folders."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+class RayCluster:
+    """A Ray cluster, existing or started here: one CPU (and, on GPUs, one GPU) a job.
+
+    The machines of a cluster need the same trevision, and must see the folder of results under the same path.
+    """
+
+    def __init__(self, address: str, count: int | None = None, gpus: int = 0) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ValueError(
+                "--ray needs Ray, which is not installed: pip install 'trevision[ray]'"
+            ) from None
+        self._ray = ray
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
+        if address == LOCAL:
+            # Ray would look for a cluster already running at "auto"; "local" always starts its own.
+            ray.init(address="local", num_cpus=count, include_dashboard=False, **quiet)
+        else:
+            try:
+                ray.init(address=address, **quiet)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise ValueError(
+                    f"ray must be local or the address of a cluster, {address}: {reason}"
+                ) from None
+        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.count = cpus if count is None else min(count, cpus)
+        # A worker that dies is a failed run with its reason, so Ray must not try again.
+        self._work = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(work)
+        self._jobs: dict[Any, Job] = {}
+
+    @property
+    def free(self) -> int:
+        return self.count - len(self._jobs)
+
+    def start(self, job: Job) -> None:
+        self._jobs[self._work.remote(job)] = job
+
+    def wait(self, seconds: float) -> list[tuple[Job, Done]]:
+        ended, _ = self._ray.wait(list(self._jobs), num_returns=1, timeout=seconds)
+        told = []
+        for reference in ended:
+            try:
+                done = self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                first_line = (str(error).strip().splitlines() or ["no message"])[0]
+                done = Done(CRASHED, f"its Ray worker ended: {type(error).__name__}: {first_line}")
+            told.append((self._jobs.pop(reference), done))
+        return told
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+
+def make_workers(count: int | None, ray: str | None, gpus: int = 0) -> Workers:
+    """The workers that the options --workers and --ray ask for."""
+    if count is not None and count < 1:
+        raise ValueError(f"workers must be at least 1, got {count}")
+    if ray is not None:
+        return RayCluster(ray, count if count is not None or ray != LOCAL else usable_cores(), gpus)
+    return ProcessPool(count or usable_cores())
+
+
+def usable_cores() -> int:
+    """The cores this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def absolute(path: Path | None) -> Path | None:
+    """A path that means the same to a worker with another working directory."""
+    return None if path is None else path.expanduser().absolute()

@@ -1,0 +1,63 @@
+"""The files that a run's config names: where they lay, and what was in them when the run began."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from trevision.data.files.reading import kind_of
+from trevision.data.load import SOURCES
+
+Files = Mapping[str, Mapping[str, str]]
+"""By the name in the config: `path`, the whole one, and `sha256`, the digest of the contents."""
+
+
+def describe(*names: str | None) -> dict[str, dict[str, str]]:
+    """Those of the names that are files or folders, and not the names of data sets or noises."""
+    given = [name for name in names if name is not None and name not in SOURCES]
+    files = [name for name in given if kind_of(name) != "named" or Path(name).suffix]
+    return {
+        name: {"path": str(_path(name).resolve()), "sha256": _digest(_path(name))}
+        for name in files
+        if _path(name).exists()
+    }
+
+
+def located(name: str, files: Files) -> str:
+    """The name as it is if it leads to something from here, else the whole path of when the run began."""
+    known = files.get(name)
+    return name if known is None or _path(name).exists() else known["path"]
+
+
+def check_unchanged(files: Files) -> None:
+    """Raise a ValueError for a file whose contents are not those that the run was begun with."""
+    for name, known in files.items():
+        path = _path(located(name, files))
+        if path.exists() and _digest(path) != known["sha256"]:
+            raise ValueError(
+                f"{name} has changed since the run was begun, so its rows are no longer the run's; "
+                "fit again into another folder"
+            )
+
+
+def _path(name: str) -> Path:
+    return Path(name).expanduser()
+
+
+def _digest(path: Path) -> str:
+    """Of a file's bytes; of a folder's files their names and sizes, since images are many."""
+    if path.is_file():
+        state = path.stat()
+        return _digest_of_file(path.resolve(), state.st_mtime_ns, state.st_size)
+    found = (one for one in path.rglob("*") if one.is_file())
+    listing = sorted(f"{one.relative_to(path).as_posix()}\0{one.stat().st_size}" for one in found)
+    return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+
+
+@cache
+def _digest_of_file(path: Path, changed: int, size: int) -> str:
+    """Read once in a process, unless the file has changed: a grid asks for every run."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

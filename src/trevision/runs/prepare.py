@@ -1,0 +1,216 @@
+"""From settings to what a method is given: data with noise, a network, a schedule, a place to run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from trevision import noise
+from trevision.data.dataset import Dataset
+from trevision.data.files.preprocessing import PREPROCESSING_FILE, load_preprocessing
+from trevision.data.image_files import PHOTOGRAPH, ImageFiles
+from trevision.data.load import load
+from trevision.data.noisy import NoisyData, Truth, split
+from trevision.data.rows import Rows, take_rows
+from trevision.files import DataError, read_npy, write_json
+from trevision.methods.problem import Problem, network_seed
+from trevision.methods.schedules import schedule_for
+from trevision.networks.choose import build, choose
+from trevision.networks.pretrained import load_torchvision_weights
+from trevision.networks.standardise import Standardise
+from trevision.runs.anchor_removal import check_share, remove_anchors
+from trevision.runs.prior_files import read_prior
+from trevision.runs.settings import Hardware, Settings, files_of, run_config
+from trevision.training.checkpoint import FolderStore, Store
+from trevision.training.evaluate import Evaluation
+from trevision.training.model_files import ModelCard
+from trevision.training.progress import NoProgress, Progress
+from trevision.training.runtime import Runtime, launch
+
+VALIDATION_SHARE = 0.1
+STANDARDISED_FILES = 2000
+"""Images in files that tell the mean and the scale of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A run that is set up: its data, apart from them the truth, and what its method is given."""
+
+    config: dict[str, Any]
+    dataset: Dataset
+    truth: Truth
+    problem: Problem
+    card: ModelCard
+
+
+def begin(
+    source: str,
+    settings: Settings,
+    folder: Path,
+    hardware: Hardware | None = None,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    download_progress: Callable[[int, int | None], None] | None = None,
+    store: Store | None = None,
+) -> Begun:
+    """Set a run up: read and corrupt its data, make its problem, write config.json; arguments as `run`."""
+    hardware = hardware or Hardware()
+    if settings.seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {settings.seed}")
+    if hardware.threads is not None and hardware.threads < 1:
+        raise ValueError(f"threads must be at least 1, got {hardware.threads}")
+    if settings.remove_anchors is not None:
+        check_share(settings.remove_anchors)
+    if hardware.threads is not None:
+        torch.set_num_threads(hardware.threads)
+    dataset = load(source, data_dir, download_progress, settings.reading)
+    prior = read_prior(settings.options.prior, dataset.num_classes)
+    data, truth = prepare(dataset, settings, hardware.accelerator)
+    shape = tuple(data.train_x.shape[1:])
+    network = settings.network or choose(shape)
+    # An unfit network fails before anything is written, and so does an unfit choice below.
+    starting_network(network, shape, data.num_classes, settings)
+    fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
+    store = store or FolderStore(folder / "checkpoints")
+    metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
+    problem = make_problem(source, settings, data, truth, Runtime(fabric, store, metrics))
+    problem = replace(problem, prior=prior)
+    problem.check(settings.method)
+    config = run_config(source, settings)
+    files = files_of(source, settings)
+    config |= {"files": files} if files else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    if fabric.is_global_zero:
+        write_json(folder / "config.json", config)
+    return Begun(config, dataset, truth, problem, ModelCard(network, shape, dataset.class_values))
+
+
+def make_problem(
+    source: str, settings: Settings, data: NoisyData, truth: Truth | None, runtime: Runtime
+) -> Problem:
+    """What the settings ask of a method."""
+    shape = tuple(data.train_x.shape[1:])
+    network = settings.network or choose(shape)
+    preset = schedule_for(settings.schedule, source, len(data.train_x), data.num_classes)
+    schedule = settings.options.applied_to(preset, settings.method)
+    return Problem(
+        evaluation=Evaluation(data, truth, schedule.select_by),
+        make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
+        standardise=standardise_for(data.train_x),
+        schedule=schedule,
+        seed=settings.seed,
+        runtime=runtime,
+        options=settings.options,
+    )
+
+
+def read_source(
+    folder: Path,
+    source: str,
+    settings: Settings,
+    data_dir: Path | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Dataset:
+    """The source of the run in `folder` as the run read it, before noise or selection of rows."""
+    fitted = folder / PREPROCESSING_FILE
+    preprocessing = load_preprocessing(fitted) if fitted.is_file() else None
+    return load(source, data_dir, progress, settings.reading, preprocessing)
+
+
+def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:
+    """The noisy training and validation sets, and apart from them the truth for the record."""
+    if settings.train_size is not None:
+        dataset = take_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
+    if settings.remove_anchors is not None:
+        dataset = remove_anchors(dataset, settings.remove_anchors, settings.train_size, accelerator)
+    labels = dataset.train_y.numpy()
+    transition = None
+    if settings.noise is not None:
+        if dataset.labels_are_noisy:
+            raise DataError(f"noise must be left out for {dataset.name}: its labels are noisy as they are")
+        transition = read_noise(settings.noise, dataset.num_classes)
+        labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
+    data = split(
+        dataset.train_x,
+        labels,
+        VALIDATION_SHARE,
+        num_classes=dataset.num_classes,
+        random_state=np.random.default_rng([settings.seed, 2]),
+        augmentation=dataset.augmentation,
+    )
+    truth = Truth(transition, dataset.test_x, dataset.test_y)
+    if transition is not None:
+        clean = dataset.train_y
+        truth = replace(truth, true_train_y=clean[data.train_rows], true_valid_y=clean[data.valid_rows])
+    data = replace(data, label_pairs=dataset.label_pairs)
+    if dataset.row_numbers is not None:
+        numbers = dataset.row_numbers
+        data = replace(data, train_rows=numbers[data.train_rows], valid_rows=numbers[data.valid_rows])
+    if settings.trusted or settings.reading.trusts_rows:
+        if dataset.trusted_x is None:
+            raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
+        data = replace(data, trusted_x=dataset.trusted_x, trusted_y=dataset.trusted_y)
+    return data, truth
+
+
+def starting_network(
+    name: str, shape: tuple[int, ...], num_classes: int, settings: Settings, number: int = 0
+) -> nn.Module:
+    """The network before any training: drawn from the seed, and read from `pretrained` where that is given."""
+    network = build(name, shape, num_classes, network_seed(settings.seed, number))
+    if settings.pretrained is not None:
+        load_torchvision_weights(network, settings.pretrained)
+    return network
+
+
+def standardise_for(x: Rows) -> Standardise:
+    """The mean and scale of the training rows, or those of ImageNet for photographs in files."""
+    if not isinstance(x, ImageFiles):
+        return Standardise.from_data(x)
+    if x.framing == PHOTOGRAPH:
+        return Standardise.imagenet()
+    rows = np.random.default_rng(0).permutation(len(x))[:STANDARDISED_FILES]
+    return Standardise.from_data(x[torch.from_numpy(rows)])
+
+
+def read_noise(name: str, num_classes: int) -> np.ndarray:
+    """T by its noise name, or from a .csv (no header) or .npy file."""
+    path = Path(name)
+    if path.suffix not in (".csv", ".npy"):
+        return noise.parse(name, num_classes)
+    if not path.is_file():
+        raise DataError(f"noise must be a name such as sym-50 or a file with a matrix: {path} does not exist")
+    try:
+        matrix = read_npy(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
+        return noise.validate(matrix, num_classes)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+class _MetricsFile:
+    """Writes a line an epoch to metrics.jsonl while the run lasts, and passes everything on.
+
+    The lines of a resumed run may repeat an epoch; the file is written anew, whole, at the end.
+    """
+
+    def __init__(self, folder: Path, after: Progress, writes: bool) -> None:
+        self.path, self.after, self.writes = folder / "metrics.jsonl", after, writes
+
+    def stage(self, name: str, epochs: int, batches: int) -> None:
+        self.after.stage(name, epochs, batches)
+
+    def batch(self) -> None:
+        self.after.batch()
+
+    def epoch(self, metrics: Any) -> None:
+        if self.writes:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(metrics) + "\n")
+        self.after.epoch(metrics)

@@ -1,0 +1,146 @@
+"""The contents of result.json: what a run learnt and, where the noise is of our making, how near the truth.
+
+The true labels of training rows are met here, after all training: nothing in this file reaches a method or a
+selection.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from trevision.data.noisy import NoisyData, Truth
+from trevision.estimation import clean_given_label, counted_transition, invert, transition_error
+from trevision.methods.options import SERVES
+from trevision.methods.problem import Learned, Problem
+from trevision.training.evaluate import class_probs
+
+if TYPE_CHECKING:
+    from trevision.runs.settings import Settings
+
+
+def summarise(
+    learned: Learned, settings: Settings, problem: Problem, truth: Truth, data_notes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The contents of result.json."""
+    selected = learned.selected
+    return {
+        **described(settings, learned.history, data_notes, sum(problem.estimation_seconds)),
+        "test_accuracy": selected.get("test_accuracy"),
+        **_against_truth(learned, settings, problem, truth),
+        "uses_transition": learned.model.transition is not None,
+        "noise_rate": learned.noise_rate,
+        "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
+        "selected_stage": selected["stage"],
+        "selected_epoch": selected["epoch"],
+        "stopped_because": learned.stopped_because,
+        "transition_ran_away": learned.transition_ran_away,
+        "warnings": learned.warnings,
+    }
+
+
+def described(
+    settings: Settings,
+    history: Sequence[dict[str, Any]],
+    data_notes: Sequence[str],
+    estimation_seconds: float = 0.0,
+) -> dict[str, Any]:
+    """What every result tells: what was run, for how long, and with what."""
+    return {
+        "method": settings.method,
+        "seed": settings.seed,
+        "noise": settings.noise,
+        "schedule": settings.schedule,
+        "epochs": sum("train_loss" in record for record in history),
+        "seconds": round(sum(record["seconds"] for record in history) + estimation_seconds, 1),
+        "data_notes": list(data_notes),
+        "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
+        | {"python": platform.python_version()},
+    }
+
+
+def _against_truth(
+    learned: Learned, settings: Settings, problem: Problem, truth: Truth
+) -> dict[str, float | None]:
+    """How near T and the suspicion of wrong labels come to the truth; None where that is not known.
+
+    The suspicion is that of the selected model about its own training rows, P(clean = given | x, given) or,
+    of a method without T, P(given | x). The initial one comes from out-of-sample predictions, where the run
+    made any, and T-hat.
+    """
+    data, found = problem.data, problem.out_of_sample
+    initial_auc = learned_auc = None
+    if truth.true_train_y is not None:
+        model = copy.deepcopy(learned.model).to(problem.runtime.fabric.device)
+        posterior = class_probs(model, data.train_x).double().numpy()
+        used = None if model.transition is None else learned.transition
+        learned_auc = wrong_label_auc(posterior, used, data.train_y, truth.true_train_y)
+        initial = learned.initial_transition
+        estimated = settings.method in SERVES["estimator"]  # else T started somewhere, which says nothing
+        if found is not None and estimated and np.isfinite(initial).all():
+            posterior = invert(found.train_probs, initial)
+            initial_auc = wrong_label_auc(posterior, initial, data.train_y, truth.true_train_y)
+    return {
+        "initial_transition_error": error_of(learned.initial_transition, truth),
+        "transition_error": error_of(learned.transition, truth),
+        "transition_floor": transition_floor(data, truth),
+        "initial_wrong_label_auc": initial_auc,
+        "wrong_label_auc": learned_auc,
+    }
+
+
+def error_of(transition: np.ndarray, truth: Truth) -> float | None:
+    """The error of an estimate of T, where the truth is known and the estimate is made of numbers."""
+    if truth.transition is None:
+        return None
+    error = transition_error(transition, truth.transition)
+    return error if math.isfinite(error) else None
+
+
+def transition_floor(data: NoisyData, truth: Truth) -> float | None:
+    """The error of the T that is counted from the true labels of all rows that have noisy ones.
+
+    It is the sampling noise of these very labels. Without true labels, only an estimator that assumes
+    something about T can be expected to beat it.
+    """
+    if truth.true_train_y is None or truth.true_valid_y is None:
+        return None
+    true = torch.cat([truth.true_train_y, truth.true_valid_y])
+    noisy = torch.cat([data.train_y, data.valid_y])
+    return error_of(counted_transition(true.cpu(), noisy.cpu(), data.num_classes), truth)
+
+
+def wrong_label_auc(
+    clean_posterior: NDArray[np.floating], transition: np.ndarray | None, given: Tensor, true: Tensor
+) -> float | None:
+    """The area under the ROC curve with which a low P(clean = given | x, given) finds the wrong labels.
+
+    `clean_posterior` (n, C) is g(x); without a T, g at the given label takes its place. None where no label
+    is wrong, or none right, or where T is not made of numbers.
+    """
+    labels = given.cpu().numpy()
+    if transition is not None:
+        if not np.isfinite(transition).all():
+            return None
+        clean_posterior = clean_given_label(clean_posterior, transition, labels)
+    return auc(labels != true.cpu().numpy(), clean_posterior[np.arange(len(labels)), labels])
+
+
+def auc(wrong: NDArray[np.bool_], p_given: NDArray[np.floating]) -> float | None:
+    """The share of pairs of a wrong and a right label in which the wrong one is the less probable.
+
+    Ties count as half a pair.
+    """
+    if wrong.all() or not wrong.any() or not np.isfinite(p_given).all():
+        return None
+    return float(roc_auc_score(wrong, -p_given))

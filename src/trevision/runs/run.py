@@ -1,0 +1,77 @@
+"""One run: data, noise, method and seed in; a run folder out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trevision.data.files.preprocessing import PREPROCESSING_FILE
+from trevision.files import write_atomically, write_json, write_matrix
+from trevision.methods import find_method
+from trevision.methods.cross_fit import with_out_of_sample
+from trevision.methods.problem import Learned
+from trevision.runs.prepare import Begun, begin
+from trevision.runs.record import summarise
+from trevision.runs.run_folder import finished_result, save_out_of_sample, write_metrics
+from trevision.runs.settings import Hardware, Settings, run_config
+from trevision.training.checkpoint import Store
+from trevision.training.model_files import save_model
+from trevision.training.progress import Progress
+
+
+def run(
+    source: str,
+    settings: Settings,
+    folder: Path,
+    hardware: Hardware | None = None,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    download_progress: Callable[[int, int | None], None] | None = None,
+    store: Store | None = None,
+    keep_model: bool = True,
+) -> dict[str, Any]:
+    """Run one experiment into `folder` and return what its result.json holds.
+
+    A folder that holds the same experiment is continued, or left as it is when finished; one that
+    holds another is refused. `store` keeps the stages under way, in the folder itself if not given.
+    """
+    method = find_method(settings.method)
+    settings.options.check(settings.method)
+    finished = finished_result(folder, run_config(source, settings))
+    if finished is not None:
+        return finished
+    begun = begin(source, settings, folder, hardware, data_dir, progress, download_progress, store)
+    dataset, problem = begun.dataset, with_out_of_sample(begun.problem)
+    learned = method(problem)
+    if problem.out_of_sample is not None:
+        learned = replace(learned, history=problem.out_of_sample.history + learned.history)
+    result = summarise(learned, settings, problem, begun.truth, dataset.notes)
+    fabric = problem.runtime.fabric
+    if fabric.is_global_zero:
+        if dataset.preprocessing is not None:
+            write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
+        if problem.out_of_sample is not None and keep_model:
+            save_out_of_sample(folder, problem.out_of_sample, problem.data)
+        _write_outcome(folder, begun, learned, result, keep_model)
+        problem.runtime.store.clear()
+    fabric.barrier()
+    return result
+
+
+def _write_outcome(
+    folder: Path, begun: Begun, learned: Learned, result: dict[str, Any], keep_model: bool
+) -> None:
+    """The files of a finished run; result.json comes last, so that its presence means the run is whole."""
+    write_metrics(folder, learned.history)
+    write_matrix(folder / "transition.csv", learned.transition)
+    if keep_model:
+        save_model(
+            folder / "model.safetensors",
+            learned.model,
+            learned.initial_transition,
+            learned.transition,
+        )
+    write_json(folder / "config.json", begun.config | {"model": begun.card.to_json()})
+    write_json(folder / "result.json", result)

@@ -1,0 +1,115 @@
+"""A trained model in a folder: `model.safetensors` for its numbers, JSON for everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from trevision.files import read_json, write_atomically
+from trevision.networks.choose import build
+from trevision.networks.standardise import Standardise
+from trevision.training.model import NoisyLabelModel
+from trevision.transition import Transition
+
+CUSTOM_NETWORK = "custom"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What has to be known of a model, besides its numbers, to use it again."""
+
+    network: str
+    shape: tuple[int, ...]
+    classes: np.ndarray
+
+    def to_json(self) -> dict[str, Any]:
+        kind = "str" if self.classes.dtype.kind in "OUS" else self.classes.dtype.name
+        values = [str(v) for v in self.classes] if kind == "str" else self.classes.tolist()
+        return {
+            "network": self.network,
+            "shape": list(self.shape),
+            "class_type": kind,
+            "classes": values,
+        }
+
+    @classmethod
+    def from_json(cls, card: dict[str, Any]) -> ModelCard:
+        try:
+            classes = np.array(card["classes"], dtype=card["class_type"])
+            return cls(card["network"], tuple(card["shape"]), classes)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"config.json must say what model it goes with, but {error!r}") from None
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model as read from a folder, with T before and after its revision."""
+
+    model: NoisyLabelModel
+    card: ModelCard
+    config: dict[str, Any]
+    initial_transition: np.ndarray
+    transition: np.ndarray
+
+
+def save_model(path: Path, model: NoisyLabelModel, initial: np.ndarray, transition: np.ndarray) -> None:
+    """Write the numbers of a model and its transition matrices to one safetensors file."""
+    tensors = {
+        name: value for name, value in model.state_dict().items() if not name.startswith("transition.")
+    }
+    tensors |= {
+        "transition.initial": torch.tensor(initial),
+        "transition.matrix": torch.tensor(transition),
+    }
+    if model.transition is not None:
+        tensors["transition.in_model"] = torch.ones(1)
+    tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+    def write(temporary: Path) -> None:
+        try:
+            save_file(tensors, temporary)
+        except SafetensorError as error:
+            raise OSError(f"{path}: cannot be written ({error})") from None
+
+    write_atomically(path, write)
+
+
+def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
+    """Read a model from a run's folder; a network of the user's own must be handed in again."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{folder} must be the folder of a run or a saved classifier: it has no config.json")
+    config = read_json(path)
+    card_json = config.get("model")
+    if card_json is None or not (folder / "model.safetensors").is_file():
+        why = (
+            "the run that writes it has not ended, or was told to keep none (reproduce without --keep-models)"
+        )
+        raise ValueError(f"{folder} holds no finished model: {why}")
+    card = ModelCard.from_json(card_json)
+    try:
+        tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
+        initial, matrix = tensors.pop("transition.initial"), tensors.pop("transition.matrix")
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(
+            f"{folder / 'model.safetensors'} is no model that a run wrote, or is damaged ({error})"
+        ) from None
+    in_model = tensors.pop("transition.in_model", None) is not None
+    # The learnt T comes with the state below: `slack` leaves the simplex, so as a start it might be refused.
+    transition = Transition(torch.eye(len(matrix))) if in_model else None
+    if network is None:
+        if card.network == CUSTOM_NETWORK:
+            raise ValueError(f"{folder} was made with a network of your own: pass that network to load it")
+        network = build(card.network, card.shape, len(card.classes), seed=0)
+    standardise = Standardise(tensors["standardise.mean"], tensors["standardise.scale"])
+    model = NoisyLabelModel(standardise, network, transition)
+    state = tensors if transition is None else tensors | {"transition.initial": matrix.float()}
+    model.load_state_dict(state)
+    return SavedModel(model.eval(), card, config, initial.numpy(), matrix.numpy())

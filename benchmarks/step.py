@@ -30,8 +30,9 @@ from trevision import losses, noise
 from trevision.networks.choose import build
 from trevision.networks.lenet import LeNet5
 from trevision.networks.standardise import Standardise
-from trevision.training.loop import Batch, make_optimizers, train_batch
+from trevision.training.loop import Batch, train_batch
 from trevision.training.model import NoisyLabelModel
+from trevision.training.optimizers import make_optimizers
 from trevision.training.phase import Phase
 from trevision.training.runtime import launch
 from trevision.transition import Transition

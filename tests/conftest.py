@@ -55,4 +55,4 @@ def blobs_file(blobs: Blobs, tmp_path: Path) -> Path:
 @pytest.fixture
 def every_epoch_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """However short an epoch is, a stopped run continues after it."""
-    monkeypatch.setattr("trevision.training.loop.KEEPING", np.inf)
+    monkeypatch.setattr("trevision.training.checkpoint.MOST_TIME", np.inf)

@@ -20,15 +20,15 @@ from trevision.data.files.arrays import codes_in, encode_labels, features
 from trevision.data.noisy import split
 from trevision.files import write_json
 from trevision.issues import LabelIssues, find_label_issues
-from trevision.methods import find_method
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import Options
-from trevision.methods.problem import Learned, NetworkMaker, Problem, network_seed
+from trevision.methods.problem import Learned, NetworkMaker, network_seed
+from trevision.methods.registry import check_options, find_method, pose
 from trevision.methods.schedules import Schedule, schedule_for
 from trevision.networks.choose import build, choose
 from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
-from trevision.training.evaluate import Evaluation, class_probs
+from trevision.training.evaluate import class_probs
 from trevision.training.model import NoisyLabelModel
 from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
 from trevision.training.progress import LineProgress, NoProgress
@@ -149,7 +149,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             mentor=self.mentor,
             estimator=self.estimator,
         )
-        options.check(self.method)
+        check_options(options, self.method)
+        if not isinstance(self.prior, Prior | None):
+            raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -167,11 +169,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
-        schedule = options.applied_to(schedule, self.method)
-        if not isinstance(self.prior, Prior | None):
-            raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
-        problem = Problem(
-            evaluation=Evaluation(data, criterion=schedule.select_by),
+        problem = pose(
+            self.method,
+            data,
             make_network=self._network_maker(tuple(x.shape[1:]), seed),
             standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
             schedule=schedule,
@@ -183,7 +183,6 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
             options=options,
             prior=self.prior,
         )
-        problem.check(self.method)
         problem = with_out_of_sample(problem)
         self._keep(method(problem))
         self.out_of_sample_ = None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -30,6 +31,12 @@ LONGEST_STEP = 2.0
 
 # Keeps Newton's equations solvable where T is a mere swap of classes.
 SOLVABLE = 1e-6
+
+Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
+"""How Delta T may move in a revision: see `trevision.transition`."""
+PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)
+KEEPING_A_PRIOR = ("simplex", "frozen")
+"""The parameterisations in which T cannot leave what a prior admits."""
 
 WORDS = ("support", "known", "symmetric", "dominant", "sparse")
 VALUED = ("support", "known", "sparse")
@@ -289,3 +296,12 @@ def parse(text: str) -> dict[str, str]:
     if not 0 < weight < np.inf:
         raise ValueError(f"prior must give sparse a weight above 0, got {terms['sparse']!r}")
     return terms
+
+
+def check_keeps_prior(parameterisation: str) -> None:
+    """Raise a ValueError for a parameterisation in which a prior could be violated."""
+    if parameterisation not in KEEPING_A_PRIOR:
+        raise ValueError(
+            f"prior must go with revision {' or '.join(KEEPING_A_PRIOR)}, which keep T to it, "
+            f"got {parameterisation}"
+        )

@@ -18,19 +18,12 @@ What is known of T beforehand, a `Prior`, is kept by construction in `simplex` a
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trevision.losses import validate_tensor
-from trevision.prior import Admissible, Prior
-
-Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
-PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)
-KEEPING_A_PRIOR = ("simplex", "frozen")
-"""The parameterisations in which T cannot leave what a prior admits."""
+from trevision.prior import PARAMETERISATIONS, Admissible, Parameterisation, Prior, check_keeps_prior
 
 # The least probability that `simplex` starts an entry from: log 0 would hold it at zero for ever.
 SIMPLEX_FLOOR = 1e-6
@@ -202,12 +195,3 @@ class DirichletTransition(TransitionModule):
         self.concentration.mul_(self.keep).add_(counts, alpha=self.rate)
         torch.maximum(self.concentration, DIRICHLET_FLOOR * self.initial, out=self.concentration)
         self.updates += 1
-
-
-def check_keeps_prior(parameterisation: str) -> None:
-    """Raise a ValueError for a parameterisation in which a prior could be violated."""
-    if parameterisation not in KEEPING_A_PRIOR:
-        raise ValueError(
-            f"prior must go with revision {' or '.join(KEEPING_A_PRIOR)}, which keep T to it, "
-            f"got {parameterisation}"
-        )

@@ -264,7 +264,7 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
         "prior and slack": (["fit", good, "--prior", "dominant", "--revision", "slack"], "simplex or frozen"),
         "prior's method": (
             ["fit", good, "--prior", "dominant", "--method", "standard"],
-            "a choice of forward",
+            "a choice of backward, forward",
         ),
         "empty T": (["fit", good, "--noise", folder / "empty.npy"], "empty.npy: the file is empty"),
         "complex T": (["fit", good, "--noise", folder / "complex.npy"], "real numbers, got complex128"),

@@ -21,12 +21,13 @@ from torch import nn
 from trevision import TRevisionClassifier, noise
 from trevision.data.noisy import Truth, split
 from trevision.estimation import clean_prior, noise_rate
-from trevision.methods import find_method, mentor
+from trevision.methods import mentor
 from trevision.methods.co_teaching import exchange_step
 from trevision.methods.decoupling import disagreement_step
 from trevision.methods.mentornet import rehearse, self_paced_step, train_with_mentor
 from trevision.methods.options import Options
 from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.registry import find_method
 from trevision.methods.schedules import schedule_for
 from trevision.methods.selection import Pair, kept_share, ramp_epochs, rate_to_go_by, smallest
 from trevision.methods.stages import estimate_transition, fit_noisy_posterior, predicted_probs
@@ -35,7 +36,7 @@ from trevision.networks.standardise import Standardise
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
 from trevision.training.checkpoint import FolderStore
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import measure_against, measure_nothing
 from trevision.training.loop import Batch
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
@@ -76,7 +77,8 @@ def make_problem(blobs, noisy, *, seed=0, schedule=SHORT, truth=True, store=None
     if progress is not None:
         runtime = replace(runtime, progress=progress)
     return Problem(
-        evaluation=Evaluation(data, known, schedule.select_by),
+        data=data,
+        measure=measure_nothing if known is None else measure_against(known),
         make_network=lambda number=0: build("mlp", (8,), 4, network_seed(seed, number)),
         standardise=Standardise.from_data(data.train_x),
         schedule=schedule,
@@ -358,7 +360,7 @@ def test_the_learned_mentor_trusts_right_labels_more_than_wrong_ones(blobs, half
     initial = estimate_transition(problem, posterior)
     rate = rate_to_go_by(problem, initial).value
     predicted = predicted_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
-    _, learned_mentor = rehearse(problem, predicted, initial, rate)
+    _, learned_mentor = rehearse(problem, predicted, initial.matrix, rate)
     _, student = train_with_mentor(problem, learned_mentor, rate)
     epoch, labels = int(student.epochs_begun) - 1, problem.data.train_y
     trust = student.trust(epoch, torch.arange(len(labels)), labels)

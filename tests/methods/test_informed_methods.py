@@ -13,13 +13,13 @@ from sklearn.base import clone
 from trevision import Prior, TransitionWarning, TRevisionClassifier, noise
 from trevision.data.noisy import Truth, split
 from trevision.estimation import transition_error
-from trevision.methods import find_method
 from trevision.methods.options import Options
 from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.registry import find_method, pose
 from trevision.methods.schedules import schedule_for
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import measure_against
 from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
 
@@ -40,15 +40,19 @@ def pair_data(seed: int = 0, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.float32), noise.corrupt(clean, PAIR, rng)
 
 
-def problem_of(prior: Prior | None, labels: np.ndarray | None = None, **options) -> Problem:
+def problem_of(
+    prior: Prior | None, labels: np.ndarray | None = None, method: str = "reweight-r", **options
+) -> Problem:
     x, noisy = pair_data()
     data = split(torch.from_numpy(x), noisy if labels is None else labels, num_classes=4, random_state=0)
-    schedule = Options(**options).applied_to(SCHEDULE)
-    return Problem(
-        evaluation=Evaluation(data, Truth(PAIR, None, None), schedule.select_by),
+    return pose(
+        method,
+        data,
+        measure=measure_against(Truth(PAIR, None, None)),
         make_network=lambda number=0: build("mlp", (8,), 4, network_seed(0, number)),
         standardise=Standardise.from_data(data.train_x),
-        schedule=schedule,
+        schedule=SCHEDULE,
+        options=Options(**options),
         seed=0,
         runtime=Runtime(launch("cpu")),
         prior=prior,
@@ -56,9 +60,7 @@ def problem_of(prior: Prior | None, labels: np.ndarray | None = None, **options)
 
 
 def learn(method: str, prior: Prior | None, **options) -> Learned:
-    problem = problem_of(prior, **options)
-    problem.check(method)
-    return find_method(method)(problem)
+    return find_method(method)(problem_of(prior, method=method, **options))
 
 
 def error(learned: Learned) -> float:
@@ -134,13 +136,18 @@ def test_a_frozen_revision_keeps_the_projected_estimate():
         ("reweight-r", Prior(symmetric=True), {"revision": "slack"}, "simplex or frozen, .* got slack"),
         ("forward-r", Prior(sparsity=0.1), {"revision": "frozen"}, "sparse is a penalty .* revision frozen"),
         ("forward", Prior(sparsity=0.1), {}, "sparse is a penalty .* got method forward"),
-        ("standard", Prior(symmetric=True), {}, "prior is a choice of forward, .* got method standard"),
+        (
+            "standard",
+            Prior(symmetric=True),
+            {},
+            "choice of backward, forward, .* got method standard",
+        ),
         ("forward", Prior(support=np.eye(5)), {}, r"\(C, C\) for 4 classes, got shape \(5, 5\)"),
     ],
 )
 def test_a_prior_that_would_not_be_kept_is_refused_before_training(method, prior, options, message):
     with pytest.raises(ValueError, match=message):
-        problem_of(prior, **options).check(method)
+        problem_of(prior, method=method, **options)
 
 
 @pytest.mark.filterwarnings("ignore::trevision.TransitionWarning")

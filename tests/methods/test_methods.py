@@ -12,14 +12,14 @@ import torch
 from trevision import TransitionWarning, TRevisionClassifier, noise
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.estimation import anchor_transition, transition_error
-from trevision.methods import METHODS, find_method
 from trevision.methods.options import Options
 from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.registry import METHODS, check_options, find_method
 from trevision.methods.schedules import Schedule, schedule_for
 from trevision.methods.stages import fit_noisy_posterior
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import measure_against, measure_nothing
 from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
 
@@ -39,12 +39,13 @@ CORRECTED = [name for name in METHODS if name not in ("standard", *SELECTING)]
 def learn(blobs, method: str, seed: int = 0, schedule=SCHEDULE, **options) -> Learned:
     data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=seed)
     truth = Truth(blobs.transition, torch.from_numpy(blobs.test_x), torch.from_numpy(blobs.test_y))
-    return find_method(method)(problem_of(data, Options(**options).applied_to(schedule), truth, seed))
+    return find_method(method)(problem_of(data, schedule.with_options(Options(**options)), truth, seed))
 
 
 def problem_of(data: NoisyData, schedule: Schedule, truth: Truth | None = None, seed: int = 0) -> Problem:
     return Problem(
-        evaluation=Evaluation(data, truth, schedule.select_by),
+        data=data,
+        measure=measure_nothing if truth is None else measure_against(truth),
         make_network=lambda number=0: build("mlp", (8,), 4, network_seed(seed, number)),
         standardise=Standardise.from_data(data.train_x),
         schedule=schedule,
@@ -237,7 +238,7 @@ def test_anchor_points_of_many_classes_are_rows_of_their_class():
     ("options", "message"),
     [
         ({"revision": "slak"}, "revision must be one of"),
-        ({"reweight_gradient": "dead"}, "reweight_gradient must be live or detached"),
+        ({"reweight_gradient": "dead"}, "reweight_gradient must be one of live, detached"),
         ({"lr_transition": -1.0}, "lr_transition must be a learning rate"),
         ({"lr_revision": float("nan")}, "lr_revision must be a learning rate"),
     ],
@@ -259,7 +260,7 @@ def test_options_name_the_rule_that_was_broken(options, message):
 )
 def test_a_choice_that_the_method_would_ignore_is_refused(method, options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} is a choice of .* got method {method}"):
-        Options(**options).check(method)
+        check_options(Options(**options), method)
 
 
 def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
@@ -281,12 +282,12 @@ def test_an_unknown_method_is_answered_with_the_names_and_the_nearest():
 )
 def test_a_schedule_with_a_word_that_means_nothing_is_refused(how, says):
     with pytest.raises(ValueError, match=says):
-        Options().applied_to(replace(SCHEDULE, **how))
+        replace(SCHEDULE, **how).with_options(Options())
 
 
 def test_a_rate_for_a_t_that_does_not_move_is_refused():
     with pytest.raises(ValueError, match="lr_transition must be left out for revision frozen"):
-        Options(revision="frozen", lr_transition=0.5).applied_to(SCHEDULE)
+        SCHEDULE.with_options(Options(revision="frozen", lr_transition=0.5))
 
 
 def test_a_run_away_is_told_of_beyond_a_tenth_and_not_below(blobs):

@@ -17,11 +17,12 @@ from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import Options
 from trevision.methods.problem import OutOfSample, Problem, network_seed
 from trevision.methods.recursive import Step, reestimate, why_not
+from trevision.methods.registry import find_method, pose
 from trevision.methods.schedules import schedule_for
 from trevision.methods.stages import train_anew
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import measure_against, measure_nothing
 from trevision.training.loop import TrainingDiverged
 from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
@@ -41,7 +42,8 @@ def problem(blobs, **schedule) -> Problem:
 def problem_of(data, truth=None, **schedule) -> Problem:
     preset = replace(SCHEDULE, **schedule)
     return Problem(
-        evaluation=Evaluation(data, truth, preset.select_by),
+        data=data,
+        measure=measure_nothing if truth is None else measure_against(truth),
         make_network=lambda number=0: build("mlp", (8,), 4, network_seed(0, number)),
         standardise=Standardise.from_data(data.train_x),
         schedule=preset,
@@ -149,10 +151,17 @@ def test_a_half_that_ended_early_is_told_of(blobs, monkeypatch):
 def test_more_classes_than_the_likelihood_is_for_are_refused_before_any_training():
     labels = torch.arange(606) % 101
     data = split(torch.rand(606, 3), labels, num_classes=101, random_state=0)
-    many = replace(problem_of(data), schedule=SCHEDULE)
+    many = problem_of(data)
+    parts = {
+        "make_network": many.make_network,
+        "standardise": many.standardise,
+        "schedule": SCHEDULE,
+        "seed": 0,
+        "runtime": many.runtime,
+    }
     with pytest.raises(ValueError, match="recursive is for up to 100 classes, got 101"):
-        many.check("recursive")
-    many.check("forward")
+        pose("recursive", data, **parts)
+    pose("forward", data, **parts)
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 3.0], ids=["too soft", "exact", "too sharp"])
@@ -168,7 +177,7 @@ def test_a_classifiers_own_mistakes_are_not_taken_for_label_noise(blobs, power):
     g /= g.sum(axis=1, keepdims=True)
     data = split(torch.from_numpy(x[:, None].astype(np.float32)), given, num_classes=3, random_state=0)
     found = OutOfSample(g[data.train_rows], g[data.valid_rows], 2, [])
-    setting = replace(problem(blobs), evaluation=Evaluation(data))
+    setting = replace(problem(blobs), data=data)
     start = np.full((3, 3), 0.1) + 0.7 * np.eye(3)
     step = reestimate(setting, found, start)
     counted = counted_transition(g.argmax(axis=1), given, 3)
@@ -192,7 +201,7 @@ def test_evidence_is_that_of_the_rows_that_were_fitted(blobs, monkeypatch):
     g = np.where(np.eye(2)[clean] > 0, 0.99, 0.01)
     data = split(torch.from_numpy(g.astype(np.float32)), given, num_classes=2, random_state=0)
     found = OutOfSample(g[data.train_rows], g[data.valid_rows], 2, [])
-    setting = replace(problem(blobs), evaluation=Evaluation(data))
+    setting = replace(problem(blobs), data=data)
     off = np.array([[0.8, 0.2], [0.2, 0.8]])
     whole = reestimate(setting, found, off).evidence
     monkeypatch.setattr(latent, "MOST_NUMBERS", 2 * len(data.train_x) // 3)
@@ -202,6 +211,6 @@ def test_evidence_is_that_of_the_rows_that_were_fitted(blobs, monkeypatch):
 def test_recursion_starts_from_the_latent_estimate_unless_told_otherwise():
     anchored = schedule_for("quick", "mnist", 54_000, 10)
     assert anchored.estimator == "anchor"
-    assert Options().applied_to(anchored, "recursive").estimator == "latent"
-    assert Options(estimator="anchor").applied_to(anchored, "recursive").estimator == "anchor"
-    assert Options().applied_to(anchored, "reweight-r").estimator == "anchor"
+    assert anchored.with_options(Options(), find_method("recursive").own_estimator).estimator == "latent"
+    assert anchored.with_options(Options(estimator="anchor"), "latent").estimator == "anchor"
+    assert anchored.with_options(Options(), find_method("reweight-r").own_estimator).estimator == "anchor"

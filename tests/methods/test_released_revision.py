@@ -12,13 +12,12 @@ import torch
 from trevision import losses
 from trevision.cli import main
 from trevision.data.noisy import split
-from trevision.methods import find_method
 from trevision.methods.options import Options
 from trevision.methods.problem import Problem
+from trevision.methods.registry import check_options, find_method
 from trevision.methods.schedules import schedule_for
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
-from trevision.training.evaluate import Evaluation
 from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
 
@@ -32,9 +31,9 @@ SCHEDULE = replace(
 
 def learn(blobs, **options):
     data = split(torch.from_numpy(blobs.x), blobs.noisy, num_classes=4, random_state=0)
-    schedule = Options(revision="slack", **options).applied_to(SCHEDULE)
+    schedule = SCHEDULE.with_options(Options(revision="slack", **options))
     problem = Problem(
-        evaluation=Evaluation(data, None, "loss"),
+        data=data,
         make_network=lambda: build("mlp", (8,), 4, 0),
         standardise=Standardise.from_data(data.train_x),
         schedule=schedule,
@@ -88,13 +87,13 @@ def test_the_first_revision_epoch_has_the_released_loss_of_that_epochs_order(blo
 )
 def test_choices_that_contradict_the_released_loss_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        Options(**options).applied_to(SCHEDULE)
+        SCHEDULE.with_options(Options(**options))
 
 
 @pytest.mark.parametrize("method", ["forward-r", "reweight", "standard"])
 def test_the_released_loss_is_refused_for_other_methods(method):
     with pytest.raises(ValueError, match=f"revision_loss is a choice of reweight-r, got method {method}"):
-        Options(revision_loss="released").check(method)
+        check_options(Options(revision_loss="released"), method)
 
 
 def test_the_command_takes_the_option_and_refuses_it_with_one_line(blobs_file, tmp_path, capsys):

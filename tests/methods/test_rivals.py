@@ -18,8 +18,9 @@ import torch
 from trevision import TRevisionClassifier, noise
 from trevision.data.noisy import Truth, split
 from trevision.estimation import transition_error
-from trevision.methods import find_method, stages
+from trevision.methods import stages
 from trevision.methods.problem import Learned, Problem, network_seed
+from trevision.methods.registry import find_method
 from trevision.methods.sce import weights_for
 from trevision.methods.schedules import schedule_for
 from trevision.methods.stages import train_steadily
@@ -35,7 +36,7 @@ from trevision.runs.label_issues import find_run_issues
 from trevision.runs.predict import predict_to_csv
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
-from trevision.training.evaluate import Evaluation, class_probs
+from trevision.training.evaluate import class_probs, measure_against, measure_nothing
 from trevision.training.loop import Batch, StageResult
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
@@ -57,10 +58,11 @@ ONE_CYCLE = replace(SHORT, classifier=Phase(4, lr=0.02, batch_size=32, decay="on
 def make_problem(x, noisy, truth: Truth | None = None, select_by="error", schedule=SHORT, seed=0) -> Problem:
     data = split(torch.from_numpy(x), noisy, num_classes=4, random_state=seed)
     return Problem(
-        evaluation=Evaluation(data, truth, select_by),
+        data=data,
+        measure=measure_nothing if truth is None else measure_against(truth),
         make_network=lambda number=0: build("mlp", (8,), 4, network_seed(seed, number)),
         standardise=Standardise.from_data(data.train_x),
-        schedule=schedule,
+        schedule=replace(schedule, select_by=select_by),
         seed=seed,
         runtime=Runtime(launch("cpu")),
     )
@@ -134,7 +136,7 @@ def test_a_network_that_falls_is_trained_again_at_half_the_rate_and_that_is_told
     assert tried == [("tv", 0.4), ("tv-2", 0.2), ("tv-3", 0.1)]
     assert found.selected["stage"] == "tv-3"
     assert [record["stage"] for record in found.history] == ["tv", "tv-2", "tv-3"]
-    assert [doubt.split("rate of ")[1] for doubt in problem.doubts] == [
+    assert [doubt.split("rate of ")[1] for doubt in found.warnings] == [
         "0.4 and was trained again at half of it",
         "0.2 and was trained again at half of it",
     ]
@@ -143,20 +145,19 @@ def test_a_network_that_falls_is_trained_again_at_half_the_rate_and_that_is_told
 def test_a_network_that_falls_every_time_is_left_so_and_one_that_does_not_is_trained_once(blobs):
     problem, tried = make_problem(blobs.x, blobs.noisy), []
     with pytest.warns(RuntimeWarning):
-        train_steadily(problem, "gce", Phase(1, lr=0.4), falling_above(problem, 0.0, tried))
+        fallen = train_steadily(problem, "gce", Phase(1, lr=0.4), falling_above(problem, 0.0, tried))
     assert len(tried) == 3
-    assert problem.doubts[-1].endswith("at a learning rate of 0.1 and is left so")
+    assert fallen.warnings[-1].endswith("at a learning rate of 0.1 and is left so")
     tried.clear()
-    problem.doubts.clear()
-    train_steadily(problem, "gce", Phase(1, lr=0.4), falling_above(problem, 1.0, tried))
-    assert (len(tried), problem.doubts) == (1, [])
+    steady = train_steadily(problem, "gce", Phase(1, lr=0.4), falling_above(problem, 1.0, tried))
+    assert (len(tried), steady.warnings) == (1, ())
 
 
 def test_one_class_for_all_rows_may_be_right_where_most_labels_are_of_one(blobs):
     mostly = np.where(np.arange(len(blobs.noisy)) % 4 < 3, 2, blobs.noisy)
     problem, tried = make_problem(blobs.x, mostly), []
-    train_steadily(problem, "tv", Phase(1, lr=0.4), falling_above(problem, 0.1, tried))
-    assert (len(tried), problem.doubts) == (1, [])
+    trained = train_steadily(problem, "tv", Phase(1, lr=0.4), falling_above(problem, 0.1, tried))
+    assert (len(tried), trained.warnings) == (1, ())
 
 
 @pytest.mark.parametrize("method", ["gce", "sce", "volminnet", "tv", "recursive"])

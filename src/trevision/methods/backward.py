@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from trevision.losses import BackwardLoss
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_classifier
 
@@ -14,10 +15,13 @@ def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     # T-hat stays fixed, so it is inverted once and not in every step.
-    loss = BackwardLoss(torch.tensor(initial, dtype=torch.float32)).to(problem.runtime.fabric.device)
+    loss = BackwardLoss(torch.tensor(initial.matrix, dtype=torch.float32)).to(problem.runtime.fabric.device)
 
     def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
         return loss(logits, noisy_labels)
 
     trained = train_classifier(problem, posterior, initial, objective, weighted=True)
     return conclude(problem, initial, [posterior, trained])
+
+
+BACKWARD = Method("backward", fit, options=("prior",))

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import (
     Pair,
@@ -44,6 +45,9 @@ def fit(problem: Problem) -> Learned:
     step = exchange_step(problem.runtime.fabric, share_over_time(problem, rate.value))
     trained = train_from_scratch(problem, "co-teaching", networks, step)
     return conclude_with(problem, initial, [posterior, trained], rate, part="first")
+
+
+CO_TEACHING = Method("co-teaching", fit, options=("noise_rate",))
 
 
 def exchange_step(fabric: Fabric, share: Callable[[int], float]) -> Step:

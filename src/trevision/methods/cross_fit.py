@@ -19,7 +19,7 @@ from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.schedules import ANCHOR
 from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, predicted_probs
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import measure_nothing
 from trevision.training.loop import StageResult
 
 
@@ -65,16 +65,18 @@ def cross_fit(
     train_probs = np.empty((len(train_fold), data.num_classes), dtype=np.float32)
     valid_probs = np.empty((len(valid_fold), data.num_classes), dtype=np.float32)
     history: list[dict[str, Any]] = []
+    doubts: list[str] = []
     for fold in range(folds):
         kept = torch.from_numpy(np.flatnonzero(train_fold != fold))
         seen = replace(
             data, train_x=select_rows(data.train_x, kept), train_y=data.train_y[kept.to(data.train_y.device)]
         )
-        part = replace(problem, evaluation=Evaluation(seen, None, problem.evaluation.criterion))
+        part = replace(problem, data=seen, measure=measure_nothing)
         trained = train(part, stage_name(fold, prefix))
         history += trained.history
+        doubts += trained.warnings
         if trained.diverged:
-            problem.doubts.append(trained.stopped_because)
+            doubts.append(trained.stopped_because)
         for x, assigned, probs in (
             (data.train_x, train_fold, train_probs),
             (data.valid_x, valid_fold, valid_probs),
@@ -82,7 +84,7 @@ def cross_fit(
             unseen = np.flatnonzero(assigned == fold)
             if len(unseen):
                 probs[unseen] = predicted_probs(part, trained, select_rows(x, unseen))
-    return OutOfSample(train_probs, valid_probs, folds, history)
+    return OutOfSample(train_probs, valid_probs, folds, history, tuple(doubts))
 
 
 def stage_name(fold: int, prefix: str = "fold") -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import (
     Pair,
@@ -35,6 +36,9 @@ def fit(problem: Problem) -> Learned:
     initial = estimate_transition(problem, posterior)
     trained = train_from_scratch(problem, "decoupling", networks, disagreement_step(problem.runtime.fabric))
     return conclude_with(problem, initial, [posterior, trained], part="first")
+
+
+DECOUPLING = Method("decoupling", fit)
 
 
 def disagreement_step(fabric: Fabric) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import (
     conclude,
@@ -17,3 +18,6 @@ def fit(problem: Problem) -> Learned:
     initial = estimate_transition(problem, posterior)
     trained = train_classifier(problem, posterior, initial, forward_objective, weighted=False)
     return conclude(problem, initial, [posterior, trained])
+
+
+FORWARD = Method("forward", fit, options=("prior",), family="forward")

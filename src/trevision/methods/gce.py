@@ -24,6 +24,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from trevision.losses import generalised_cross_entropy, generalised_of_log_prob
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import train_from_scratch, whole_phase
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_steadily
@@ -34,7 +35,7 @@ from trevision.training.phase import Phase
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    evaluation = replace(problem.evaluation, loss=generalised_of_log_prob)
+    evaluation = problem.evaluation(loss=generalised_of_log_prob)
 
     def train(name: str, phase: Phase) -> StageResult:
         return train_from_scratch(
@@ -44,6 +45,9 @@ def fit(problem: Problem) -> Learned:
     phase = replace(whole_phase(problem), lr=problem.schedule.gentle_rate)
     trained = train_steadily(problem, "gce", phase, train)
     return conclude(problem, initial, [posterior, trained])
+
+
+GCE = Method("gce", fit)
 
 
 def _step(model: nn.Module, batch: Batch) -> Tensor:

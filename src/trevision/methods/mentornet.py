@@ -28,6 +28,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from trevision.methods.mentor import LastEpoch, Mentor, Watched, learn_mentor, prepare_rehearsal
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import (
     conclude_with,
@@ -52,12 +53,15 @@ def fit(problem: Problem) -> Learned:
     rate = rate_to_go_by(problem, initial)
     if problem.options.mentor == "learned":
         predicted = predicted_probs(problem, posterior, problem.data.train_x).argmax(axis=1)
-        rehearsed, mentor = rehearse(problem, predicted, initial, rate.value)
+        rehearsed, mentor = rehearse(problem, predicted, initial.matrix, rate.value)
         trained, _ = train_with_mentor(problem, mentor, rate.value)
         return conclude_with(problem, initial, [posterior, rehearsed, trained], rate, part="network")
     step = self_paced_step(problem.runtime.fabric, share_over_time(problem, rate.value))
     trained = train_from_scratch(problem, "mentornet", problem.make_network(), step)
     return conclude_with(problem, initial, [posterior, trained], rate)
+
+
+MENTORNET = Method("mentornet", fit, options=("noise_rate", "mentor"))
 
 
 def self_paced_step(fabric: Fabric, share: Callable[[int], float]) -> Step:

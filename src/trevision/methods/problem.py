@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from trevision import estimation
 from trevision.data.noisy import NoisyData
-from trevision.methods.options import MOST_CLASSES, SERVES, Options
+from trevision.methods.options import Options
 from trevision.methods.schedules import Schedule
 from trevision.prior import Prior
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import Evaluation, Measure, measure_nothing
 from trevision.training.model import NoisyLabelModel
 from trevision.training.runtime import Runtime
-from trevision.transition import check_keeps_prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +25,15 @@ class OutOfSample:
     """Probabilities by networks that had not seen x, for the training and for the validation rows.
 
     `train_probs` and `valid_probs` are (n, C): P(noisy | x) of the folds of stage 1, the clean posterior
-    where the networks were trained through T. `history` tells of the epochs that it took.
+    where the networks were trained through T. `history` tells of the epochs that it took, `warnings` what is
+    doubtful about it.
     """
 
     train_probs: np.ndarray
     valid_probs: np.ndarray
     folds: int
     history: list[dict[str, Any]]
+    warnings: tuple[str, ...] = ()
 
     def rows(self, data: NoisyData) -> tuple[np.ndarray, np.ndarray]:
         """The predictions for all rows, training rows first, and their noisy labels."""
@@ -53,14 +54,24 @@ def network_seed(seed: int, number: int) -> int:
     return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> 2)
 
 
+@dataclass(frozen=True, eq=False)
+class EstimatedTransition:
+    """T-hat as a stage found it, how long that took, and what is doubtful about it."""
+
+    matrix: np.ndarray
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Problem:
     """Noisy data, a network to train on them, a schedule, a seed, and where to do it.
 
-    Clean test labels and the true T are out of a method's reach: `evaluation` records them only.
+    `pose` in registry.py makes one and checks that its parts fit each other. Clean test labels and the true T
+    are out of a method's reach: `measure` may know them, and what it returns is only recorded.
     """
 
-    evaluation: Evaluation
+    data: NoisyData
     make_network: NetworkMaker
     standardise: nn.Module
     schedule: Schedule
@@ -68,20 +79,20 @@ class Problem:
     runtime: Runtime
     options: Options = field(default_factory=Options)
     """Choices of the user that are not in the schedule already."""
+    prior: Prior | None = None
+    """What is known of T."""
+    measure: Measure = measure_nothing
+    """What is recorded of every epoch besides how it does on noisy labels."""
     out_of_sample: OutOfSample | None = None
     """Predictions for rows that a network had not seen, where T-hat is to be estimated from such."""
     warnings: tuple[str, ...] = ()
     """What is doubtful already, before the method begins."""
-    prior: Prior | None = None
-    """What is known of T."""
-    doubts: list[str] = field(default_factory=list)
-    """What stages found doubtful, in sentences; `conclude` hands it on."""
-    estimation_seconds: list[float] = field(default_factory=list)
-    """How long each estimation of T took; stages tell the time of their epochs themselves."""
 
-    @property
-    def data(self) -> NoisyData:
-        return self.evaluation.data
+    def evaluation(
+        self, *, trusting: bool = True, loss: Callable[[Tensor], Tensor] = torch.neg
+    ) -> Evaluation:
+        """How an epoch is measured and selected, by the schedule's criterion."""
+        return Evaluation(self.data, self.schedule.select_by, self.measure, trusting, loss)
 
     @property
     def anchor_percentile(self) -> float | None:
@@ -105,28 +116,6 @@ class Problem:
             )
         return estimation.default_method(classes)
 
-    def check(self, method: str) -> None:
-        """Raise a ValueError for too many classes, or for a prior that does not fit the data or `method`."""
-        most = MOST_CLASSES.get(method)
-        if most is not None and self.data.num_classes > most:
-            raise ValueError(f"method {method} is for up to {most} classes, got {self.data.num_classes}")
-        if method in SERVES["estimator"]:
-            _ = self.estimator  # it says itself if it is not for so many classes
-        if self.prior is None:
-            return
-        self.prior.check(self.data.num_classes)
-        if method not in SERVES["prior"]:
-            raise ValueError(
-                f"prior is a choice of {', '.join(SERVES['prior'])}, got method {method}; leave it out"
-            )
-        revision = self.schedule.parameterisation if method in SERVES["revision"] else "frozen"
-        check_keeps_prior(revision)
-        if self.prior.sparsity and revision != "simplex":
-            raise ValueError(
-                "prior sparse is a penalty on a T that is learnt, so it must go with forward-r or reweight-r "
-                f"and revision simplex, got method {method} and revision {revision}"
-            )
-
 
 @dataclass(frozen=True)
 class Learned:
@@ -142,7 +131,8 @@ class Learned:
     transition_ran_away: bool = False
     noise_rate: float | None = None
     """The share of wrong labels that the method went by, where it needs one."""
+    seconds_estimating: float = 0.0
+    """How long the estimation of T took. The epochs in `history` tell their own time."""
 
 
-Method = Callable[[Problem], Learned]
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -18,14 +18,17 @@ training on all rows does. docs/methods/recursive.md derives it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
+from trevision.estimation import METHODS as ESTIMATORS
 from trevision.estimation import LatentFit, ProbabilityRows, fit_latent, pooled_transition
 from trevision.methods.cross_fit import cross_fit
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, OutOfSample, Problem
 from trevision.methods.stages import (
     conclude,
@@ -67,36 +70,43 @@ class Step:
 def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
-    best = initial
+    best = initial.matrix
     history: list[dict[str, Any]] = []
+    doubts: list[str] = []
+    seconds = initial.seconds
     ended = f"all {ROUNDS} rounds done"
     for number in range(1, ROUNDS + 1):
         try:
-            found = cross_fit(problem, _through(best), HALVES, f"round-{number}")
+            predicted = cross_fit(problem, _through(best), HALVES, f"round-{number}")
         except TrainingDiverged as diverged:
             ended = f"round {number} was not kept: {diverged}"
             break
-        history += found.history
+        history += predicted.history
+        doubts += predicted.warnings
         began = time.perf_counter()
-        step = reestimate(problem, found, best)
-        problem.estimation_seconds.append(time.perf_counter() - began)
+        step = reestimate(problem, predicted, best)
+        seconds += time.perf_counter() - began
         reason = why_not(step)
         if reason:
             ended = f"round {number} was not kept: {reason}"
             break
         best = step.transition
+    rounds = replace(initial, seconds=seconds, warnings=(*initial.warnings, *doubts))
     trained = train_anew(problem, best, "classifier", problem.schedule.whole_epochs)
-    learned = conclude(problem, initial, [posterior, trained])
+    learned = conclude(problem, rounds, [posterior, trained])
     first = len(posterior.history)
     told = learned.history[:first] + history + learned.history[first:]
     return replace(learned, history=told, stopped_because=f"{learned.stopped_because}; {ended}")
 
 
-def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Step:
+RECURSIVE = Method("recursive", fit, own_estimator="latent", most_classes=ESTIMATORS["latent"].most_classes)
+
+
+def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> Step:
     """T from the training rows' clean posteriors by the halves, and how it does beside the T before it."""
     data, size = problem.data, len(before)
     labels, valid_labels = data.train_y.cpu().numpy(), data.valid_y.cpu().numpy()
-    rows = ProbabilityRows(found.train_probs, labels)
+    rows = ProbabilityRows(predicted.train_probs, labels)
     # A T counted from pairs of labels may have zeros, of which one label that occurs would make a verdict.
     before = without_zeros(before, np.bincount(labels, minlength=size))
     start = LatentFit(before, np.eye(size), np.zeros(size), None, np.zeros((size, size)), np.inf)
@@ -105,8 +115,8 @@ def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Step
     transition = without_zeros(pooled_transition(move.counts), move.counts.sum(axis=1))
 
     def validation_losses(fit: LatentFit, matrix: np.ndarray) -> np.ndarray:
-        predicted = fit.clean_posterior(found.valid_probs) @ matrix
-        losses: np.ndarray = -np.log(predicted[np.arange(len(predicted)), valid_labels])
+        noisy = fit.clean_posterior(predicted.valid_probs) @ matrix
+        losses: np.ndarray = -np.log(noisy[np.arange(len(noisy)), valid_labels])
         return losses
 
     gains = validation_losses(stay, before) - validation_losses(move, transition)
@@ -136,7 +146,7 @@ def why_not(step: Step) -> str:
     return ""
 
 
-def _through(transition: np.ndarray):
+def _through(transition: np.ndarray) -> Callable[[Problem, str], StageResult]:
     """Training through a fixed T, for `cross_fit`."""
 
     def train(part: Problem, name: str) -> StageResult:

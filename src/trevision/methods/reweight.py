@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import (
     conclude,
@@ -18,3 +19,6 @@ def fit(problem: Problem) -> Learned:
     objective = reweight_objective(live_weight=False)
     trained = train_classifier(problem, posterior, initial, objective, weighted=True)
     return conclude(problem, initial, [posterior, trained])
+
+
+REWEIGHT = Method("reweight", fit, options=("prior",), family="reweight")

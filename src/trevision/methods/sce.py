@@ -15,12 +15,12 @@ Notes
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from torch import Tensor, nn
 
 from trevision.losses import symmetric_cross_entropy, symmetric_of_log_prob
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import train_from_scratch, whole_phase
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_steadily
@@ -41,7 +41,7 @@ def fit(problem: Problem) -> Learned:
         return symmetric_cross_entropy(logits, batch.noisy_labels, alpha=alpha, beta=beta)
 
     loss = partial(symmetric_of_log_prob, alpha=alpha, beta=beta)
-    evaluation = replace(problem.evaluation, loss=loss)
+    evaluation = problem.evaluation(loss=loss)
 
     def train(name: str, phase: Phase) -> StageResult:
         return train_from_scratch(
@@ -50,6 +50,9 @@ def fit(problem: Problem) -> Learned:
 
     trained = train_steadily(problem, "sce", whole_phase(problem), train)
     return conclude(problem, initial, [posterior, trained])
+
+
+SCE = Method("sce", fit)
 
 
 def weights_for(num_classes: int) -> tuple[float, float]:

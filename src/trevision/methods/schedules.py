@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from trevision import estimation
 from trevision.data.load import SOURCES
+from trevision.methods.options import REVISION_LOSSES, Options
+from trevision.prior import PARAMETERISATIONS, Parameterisation
 from trevision.training.phase import Criterion, Phase
-from trevision.transition import PARAMETERISATIONS, Parameterisation
 
 RevisionLoss = Literal["eq3", "released"]
-REVISION_LOSSES: tuple[str, ...] = get_args(RevisionLoss)
 ESTIMATORS: tuple[str, ...] = tuple(estimation.METHODS)
 ANCHOR = "anchor"
 """The paper's estimator, the only one that stage 1's predictions for its own training rows are enough for."""
@@ -94,6 +94,31 @@ class Schedule:
     @property
     def epochs(self) -> int:
         return self.whole_epochs + self.revision.epochs
+
+    def with_options(self, options: Options, own_estimator: str | None = None) -> Schedule:
+        """The schedule with a user's choices in place of its own, once they are known to be good.
+
+        `own_estimator`, of a method that has one, comes before the schedule's and after the user's.
+        """
+        options.check()
+        revision = self.revision
+        if options.lr_revision is not None:
+            revision = replace(revision, lr=options.lr_revision)
+        if options.lr_transition is not None:
+            revision = replace(revision, lr_transition=options.lr_transition)
+        gradient = options.reweight_gradient
+        chosen = replace(
+            self,
+            revision=revision,
+            parameterisation=cast(Parameterisation, options.revision or self.parameterisation),
+            live_weight=self.live_weight if gradient is None else gradient == "live",
+            revision_loss=cast(RevisionLoss, options.revision_loss or self.revision_loss),
+            estimator=options.estimator or own_estimator or self.estimator,
+        )
+        chosen.check()
+        if options.lr_transition is not None and chosen.parameterisation == "frozen":
+            raise ValueError("lr_transition must be left out for revision frozen, which does not move T")
+        return chosen
 
     def check(self) -> None:
         """Raise a ValueError for choices that are none, or that contradict each other."""

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from trevision import losses
 from trevision.estimation import clean_prior, noise_rate
-from trevision.methods.problem import Learned, Problem
-from trevision.methods.stages import TransitionWarning, conclude
+from trevision.methods.problem import EstimatedTransition, Learned, Problem
+from trevision.methods.stages import TransitionWarning, conclude, run_problem_stage
 from trevision.training.evaluate import Evaluation
-from trevision.training.loop import Stage, StageResult, Step, run_stage
+from trevision.training.loop import StageResult, Step
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
 from trevision.transition import TransitionModule
@@ -64,20 +64,20 @@ class Rate:
     warnings: list[str] = field(default_factory=list)
 
 
-def rate_to_go_by(problem: Problem, initial: np.ndarray) -> Rate:
+def rate_to_go_by(problem: Problem, initial: EstimatedTransition) -> Rate:
     """The user's noise rate or else that of T-hat and the noisy labels. Clean labels play no part."""
     if problem.options.noise_rate is not None:
         return Rate(problem.options.noise_rate)
     labels = torch.cat([problem.data.train_y.cpu(), problem.data.valid_y.cpu()]).numpy()
-    prior = clean_prior(initial, np.bincount(labels, minlength=problem.data.num_classes) / len(labels))
+    prior = clean_prior(initial.matrix, np.bincount(labels, minlength=problem.data.num_classes) / len(labels))
     if prior is not None:
-        return Rate(noise_rate(initial, prior))
+        return Rate(noise_rate(initial.matrix, prior))
     message = (
         "the noise rate is a mean over classes, because the estimated T does not explain how often each "
         "noisy label occurs; give noise_rate if it is known"
     )
     warnings.warn(message, TransitionWarning, stacklevel=3)
-    return Rate(noise_rate(initial), [message])
+    return Rate(noise_rate(initial.matrix), [message])
 
 
 def train_from_scratch(
@@ -95,33 +95,24 @@ def train_from_scratch(
     The optimiser is that of the classifier's phase, unless there is another `phase`.
     """
     model = NoisyLabelModel(problem.standardise, network, transition)
-    phase = phase or whole_phase(problem)
-    stage = Stage(name, model, step, phase, record_start=phase.epochs == 0)
-    return run_stage(stage, evaluation or problem.evaluation, problem.runtime, problem.seed)
+    return run_problem_stage(problem, name, model, step, phase or whole_phase(problem), evaluation=evaluation)
 
 
 def whole_phase(problem: Problem) -> Phase:
     """The classifier's phase, stretched over the epochs of stage 1 and its own."""
-    schedule, rows = problem.schedule, len(problem.data.train_x)
-    phase = schedule.classifier
-    return replace(phase, epochs=schedule.whole_epochs, batch_size=min(phase.batch_size, rows))
+    return replace(problem.schedule.classifier, epochs=problem.schedule.whole_epochs)
 
 
 def conclude_with(
     problem: Problem,
-    initial: np.ndarray,
+    initial: EstimatedTransition,
     results: list[StageResult],
     rate: Rate | None = None,
     part: str = "",
 ) -> Learned:
     """What was learnt, the model being what the last stage trained or that `part` of it."""
     *before, last = results
-    prefix = f"network.{part}." if part else "network."
-    state = {
-        "network." + name.removeprefix(prefix) if name.startswith(prefix) else name: value
-        for name, value in last.state.items()
-        if name.startswith((prefix, "standardise."))
-    }
+    state = NoisyLabelModel.state_of_part(last.state, part)
     learned = conclude(problem, initial, [*before, replace(last, state=state)])
     if rate is None:
         return learned
@@ -133,12 +124,10 @@ def conclude_learnt(problem: Problem, trained: StageResult, transition: Transiti
 
     The initial T is the one that `transition` started from.
     """
-    prefix = "transition."
-    learnt = {k.removeprefix(prefix): v for k, v in trained.state.items() if k.startswith(prefix)}
-    transition.load_state_dict(learnt)
-    state = {name: value for name, value in trained.state.items() if not name.startswith(prefix)}
-    state["transition.initial"] = transition.matrix.detach().cpu()
-    initial = transition.initial.double().cpu().numpy()
+    transition.load_state_dict(NoisyLabelModel.transition_state(trained.state))
+    matrix = transition.matrix.detach().cpu()
+    state = NoisyLabelModel.state_with_transition(trained.state, matrix)
+    initial = EstimatedTransition(transition.initial.double().cpu().numpy())
     return conclude(problem, initial, [replace(trained, state=state)])
 
 
@@ -172,7 +161,7 @@ def each_loss(logits: Tensor, noisy_labels: Tensor) -> Tensor:
     """Cross-entropy of every sample: (n,) for the logits of one network, (2, n) for those of a pair."""
     if logits.ndim == 2:
         return losses.cross_entropy(logits, noisy_labels, reduction="none")
-    return torch.stack([losses.cross_entropy(one, noisy_labels, reduction="none") for one in logits])
+    return torch.stack([losses.cross_entropy(each, noisy_labels, reduction="none") for each in logits])
 
 
 def whole_batch(fabric: Fabric, mine: Tensor) -> Tensor:

@@ -28,13 +28,13 @@ from trevision.estimation import (
     solve_knowing,
     trusted_transition,
 )
-from trevision.methods.problem import Learned, Objective, OutOfSample, Problem
-from trevision.prior import Prior
-from trevision.training.evaluate import class_probs
-from trevision.training.loop import ALL_EPOCHS_DONE, Batch, Stage, StageResult, run_stage
+from trevision.methods.problem import EstimatedTransition, Learned, Objective, OutOfSample, Problem
+from trevision.prior import Parameterisation, Prior
+from trevision.training.evaluate import Evaluation, class_probs
+from trevision.training.loop import ALL_EPOCHS_DONE, Batch, Stage, StageResult, Step, run_stage
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
-from trevision.transition import Parameterisation, Transition
+from trevision.transition import Transition
 
 # Rows of a transition matrix sum to 1. An unconstrained Delta T that has moved a row's sum by more than
 # this is no longer correcting an estimate.
@@ -60,11 +60,13 @@ class TransitionWarning(UserWarning):
 def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> StageResult:
     """Algorithm 1, line 1: plain cross-entropy on noisy labels, so that g estimates P(noisy | x)."""
     model = NoisyLabelModel(problem.standardise, problem.make_network(), None)
-    problem = replace(problem, evaluation=replace(problem.evaluation, trusting=False))
-    return _run(problem, name, model, _plain_step, problem.schedule.noisy_posterior)
+    phase = problem.schedule.noisy_posterior
+    return run_problem_stage(
+        problem, name, model, _plain_step, phase, evaluation=problem.evaluation(trusting=False)
+    )
 
 
-def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
+def estimate_transition(problem: Problem, posterior: StageResult) -> EstimatedTransition:
     """Algorithm 1, line 2: T-hat, projected to what is known of T where something is.
 
     Warns where the labels, judged without that knowledge, contradict it.
@@ -77,11 +79,11 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> np.ndarray:
         if predicted is not None:
             initial = _out_of_sample_transition(problem, predicted, prior)
         initial = prior.project(initial)
-    problem.estimation_seconds.append(time.perf_counter() - began)
-    for message in () if prior is None else _contradictions(problem, estimate, initial):
+    seconds = time.perf_counter() - began
+    doubts = () if prior is None else tuple(_contradictions(problem, estimate, initial))
+    for message in doubts:
         warnings.warn(message, TransitionWarning, stacklevel=3)
-        problem.doubts.append(message)
-    return initial
+    return EstimatedTransition(initial, seconds, doubts)
 
 
 def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray) -> Iterator[str]:
@@ -151,21 +153,21 @@ def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def predicted_probs(problem: Problem, trained: StageResult, x: Rows) -> np.ndarray:
     """The network's probabilities for rows `x`, (n, C): of noisy labels after stage 1, where plain
     cross-entropy was learnt, and of clean ones where the loss went through T."""
-    return class_probs(_restored(problem, trained), x).numpy()
+    return class_probs(_continued(problem, trained), x).numpy()
 
 
 def continue_plainly(
     problem: Problem, start: StageResult, name: str, phase: Phase, *, record_start: bool = False
 ) -> StageResult:
     """More of plain cross-entropy, for `standard` to spend the budget that other methods have."""
-    model = _restored(problem, start)
-    return _run(problem, name, model, _plain_step, phase, record_start=record_start)
+    model = _continued(problem, start)
+    return run_problem_stage(problem, name, model, _plain_step, phase, record_start=record_start)
 
 
 def train_classifier(
     problem: Problem,
     posterior: StageResult,
-    initial: np.ndarray,
+    initial: EstimatedTransition,
     objective: Objective,
     *,
     weighted: bool,
@@ -174,9 +176,9 @@ def train_classifier(
 
     `weighted` says whether the loss multiplies by what is large where T-hat is far from the identity.
     """
-    model = _restored(problem, posterior, initial, "frozen")
-    phase = problem.schedule.classifier_through(initial, weighted=weighted)
-    return _run(problem, "classifier", model, _corrected_step(objective), phase)
+    model = _continued(problem, posterior, initial, "frozen")
+    phase = problem.schedule.classifier_through(initial.matrix, weighted=weighted)
+    return run_problem_stage(problem, "classifier", model, _corrected_step(objective), phase)
 
 
 def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
@@ -185,7 +187,7 @@ def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int)
 
     def train(name: str, phase: Phase) -> StageResult:
         model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
-        return _run(problem, name, model, _corrected_step(forward_objective), phase)
+        return run_problem_stage(problem, name, model, _corrected_step(forward_objective), phase)
 
     phase = replace(problem.schedule.classifier_through(transition, weighted=False), epochs=epochs)
     return train_steadily(problem, name, phase, train)
@@ -197,20 +199,21 @@ def train_steadily(
     """`train` a network by `phase`; if it ends in one class, a fresh one at half the rate, by another name.
 
     A high rate may throw a network into a constant prediction, which no gradient leaves. What was trained in
-    vain stays in the history, and the problem bears a warning.
+    vain stays in the history, and the result bears a warning.
     """
     history: list[dict[str, Any]] = []
+    doubts: list[str] = []
     for attempt in range(1, ATTEMPTS + 1):
-        found = train(name if attempt == 1 else f"{name}-{attempt}", phase)
-        history += found.history
-        if not _is_constant(problem, found):
+        trained = train(name if attempt == 1 else f"{name}-{attempt}", phase)
+        history += trained.history
+        if not _is_constant(problem, trained):
             break
         again = "was trained again at half of it" if attempt < ATTEMPTS else "is left so"
         message = f"{name} fell into a constant prediction at a learning rate of {phase.lr:g} and {again}"
         warnings.warn(message, RuntimeWarning, stacklevel=3)
-        problem.doubts.append(message)
+        doubts.append(message)
         phase = replace(phase, lr=phase.lr / 2)
-    return replace(found, history=history)
+    return replace(trained, history=history, warnings=(*trained.warnings, *doubts))
 
 
 def _is_constant(problem: Problem, trained: StageResult) -> bool:
@@ -223,20 +226,16 @@ def _is_constant(problem: Problem, trained: StageResult) -> bool:
     return bool((predicted == predicted[0]).all())
 
 
-def revise(problem: Problem, trained: StageResult, initial: np.ndarray, objective: Objective) -> StageResult:
+def revise(
+    problem: Problem, trained: StageResult, initial: EstimatedTransition, objective: Objective
+) -> StageResult:
     """Algorithm 1, line 4: the corrected loss with T-hat + Delta T, both learnt, Delta T from zero."""
     schedule, prior = problem.schedule, problem.prior
-    model = _restored(problem, trained, initial, schedule.parameterisation)
+    model = _continued(problem, trained, initial, schedule.parameterisation)
     if prior is not None and prior.sparsity:
         objective = _penalised(objective, prior)
-    return _run(
-        problem,
-        "revision",
-        model,
-        _corrected_step(objective),
-        schedule.revision,
-        record_start=True,
-    )
+    step = _corrected_step(objective)
+    return run_problem_stage(problem, "revision", model, step, schedule.revision, record_start=True)
 
 
 def _penalised(objective: Objective, prior: Prior) -> Objective:
@@ -246,26 +245,28 @@ def _penalised(objective: Objective, prior: Prior) -> Objective:
     return penalised
 
 
-def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResult]) -> Learned:
+def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[StageResult]) -> Learned:
     """What was learnt, from the results of all stages; the last one's selected state is the model.
 
     Warns where an unconstrained T ran away in any epoch, selected or not.
     """
     last = results[-1]
-    state = last.state
-    matrix = initial
-    learnt: Transition | None = None
-    if "transition.initial" in state:
-        kind = problem.schedule.parameterisation if "transition.free" in state else "frozen"
-        learnt = Transition(state["transition.initial"], kind, problem.prior)
-    model = NoisyLabelModel(problem.standardise, problem.make_network(), learnt)
-    model.load_state_dict(state)
-    if learnt is not None:
-        matrix = learnt.matrix.detach().double().numpy()
+    model = NoisyLabelModel.from_state(
+        problem.standardise,
+        problem.make_network(),
+        last.state,
+        problem.schedule.parameterisation,
+        problem.prior,
+    )
+    matrix = initial.matrix
+    if model.transition is not None:
+        matrix = model.transition.matrix.detach().double().numpy()
     history = [record for result in results for record in result.history]
     sums = [s for record in history for s in record.get("transition_row_sums", ())]
     ran_away = any(abs(s - 1) > RUNAWAY for s in sums)
-    messages = [*problem.warnings, *problem.doubts]
+    predicted = problem.out_of_sample
+    messages = [*problem.warnings, *(() if predicted is None else predicted.warnings), *initial.warnings]
+    messages += [message for result in results for message in result.warnings]
     if ran_away:
         messages.append(
             f"the transition matrix ran away: its rows, which should sum to 1, reached sums from "
@@ -275,13 +276,14 @@ def conclude(problem: Problem, initial: np.ndarray, results: Sequence[StageResul
     early = [r.stopped_because for r in results if r.stopped_because != ALL_EPOCHS_DONE]
     return Learned(
         model=model.eval(),
-        initial_transition=initial,
+        initial_transition=initial.matrix,
         transition=matrix,
         selected=last.selected,
         history=history,
         stopped_because="; ".join(early) or ALL_EPOCHS_DONE,
         warnings=messages,
         transition_ran_away=ran_away,
+        seconds_estimating=initial.seconds,
     )
 
 
@@ -299,10 +301,10 @@ def reweight_objective(live_weight: bool) -> Objective:
     return objective
 
 
-def released_objective(problem: Problem, initial: np.ndarray) -> Objective:
+def released_objective(problem: Problem, initial: EstimatedTransition) -> Objective:
     """The loss of the authors' released revision; n counts the rows that one device sees of a batch."""
     # Delta T is taken from the T that left the model's forward, where several processes see its gradient.
-    known = torch.tensor(initial, dtype=torch.float32).to(problem.runtime.fabric.device)
+    known = torch.tensor(initial.matrix, dtype=torch.float32).to(problem.runtime.fabric.device)
 
     def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
         return losses.released_revision_nll(logits, noisy_labels, known, matrix - known)
@@ -315,7 +317,7 @@ def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
     return losses.cross_entropy(logits, batch.noisy_labels)
 
 
-def _corrected_step(objective: Objective):
+def _corrected_step(objective: Objective) -> Step:
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, matrix = model(batch.x)
         return objective(logits, batch.noisy_labels, matrix)
@@ -323,34 +325,34 @@ def _corrected_step(objective: Objective):
     return step
 
 
-def _restored(
+def _continued(
     problem: Problem,
-    result: StageResult,
-    initial: np.ndarray | None = None,
+    before: StageResult,
+    initial: EstimatedTransition | None = None,
     parameterisation: Parameterisation = "frozen",
 ) -> NoisyLabelModel:
-    """The network in the state that `result` selected, in front of a fresh transition."""
+    """The network in the state that the stage before selected, in front of a fresh transition."""
     network = problem.make_network()
-    prefix = "network."
-    state = {k.removeprefix(prefix): v for k, v in result.state.items() if k.startswith(prefix)}
-    network.load_state_dict(state)
+    network.load_state_dict(NoisyLabelModel.network_state(before.state))
     transition = None
     if initial is not None:
-        start = torch.tensor(initial, dtype=torch.float32)
+        start = torch.tensor(initial.matrix, dtype=torch.float32)
         transition = Transition(start, parameterisation, problem.prior)
     return NoisyLabelModel(problem.standardise, network, transition)
 
 
-def _run(
+def run_problem_stage(
     problem: Problem,
     name: str,
     model: NoisyLabelModel,
-    step,
+    step: Step,
     phase: Phase,
     *,
-    record_start=False,
-):
+    evaluation: Evaluation | None = None,
+    record_start: bool = False,
+) -> StageResult:
+    """Train one stage of a problem, its epochs measured by `evaluation` or as the problem says."""
     # A batch cannot be larger than the data, and a stage of zero epochs leaves its start as it is.
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
     stage = Stage(name, model, step, phase, record_start=record_start or phase.epochs == 0)
-    return run_stage(stage, problem.evaluation, problem.runtime, problem.seed)
+    return run_stage(stage, evaluation or problem.evaluation(), problem.runtime, problem.seed)

@@ -6,6 +6,7 @@ selection as `reweight-r` has, without a transition matrix. T-hat is read off it
 
 from __future__ import annotations
 
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import conclude, continue_plainly, estimate_transition, fit_noisy_posterior
 
@@ -17,3 +18,6 @@ def fit(problem: Problem) -> Learned:
     trained = continue_plainly(problem, posterior, "classifier", schedule.classifier)
     tuned = continue_plainly(problem, trained, "fine-tuning", schedule.revision, record_start=True)
     return conclude(problem, initial, [posterior, trained, tuned])
+
+
+STANDARD = Method("standard", fit, options=("lr_revision",))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from trevision.methods.problem import Learned, Objective, Problem
+from trevision.methods.method import Method
+from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
 from trevision.methods.stages import (
     conclude,
     estimate_transition,
@@ -30,7 +29,7 @@ def fit_forward(problem: Problem) -> Learned:
 def fit_reweight(problem: Problem) -> Learned:
     problem.schedule.check()
 
-    def revision(initial: np.ndarray) -> Objective:
+    def revision(initial: EstimatedTransition) -> Objective:
         if problem.schedule.revision_loss == "released":
             return released_objective(problem, initial)
         return reweight_objective(problem.schedule.live_weight)
@@ -41,7 +40,7 @@ def fit_reweight(problem: Problem) -> Learned:
 def _fit(
     problem: Problem,
     training: Objective,
-    revision: Callable[[np.ndarray], Objective],
+    revision: Callable[[EstimatedTransition], Objective],
     *,
     weighted: bool,
 ) -> Learned:
@@ -50,3 +49,17 @@ def _fit(
     trained = train_classifier(problem, posterior, initial, training, weighted=weighted)
     revised = revise(problem, trained, initial, revision(initial))
     return conclude(problem, initial, [posterior, trained, revised])
+
+
+FORWARD_R = Method(
+    "forward-r",
+    fit_forward,
+    options=("revision", "lr_revision", "lr_transition", "prior"),
+    family="forward",
+)
+REWEIGHT_R = Method(
+    "reweight-r",
+    fit_reweight,
+    options=("revision", "reweight_gradient", "lr_revision", "lr_transition", "revision_loss", "prior"),
+    family="reweight",
+)

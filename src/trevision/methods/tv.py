@@ -26,6 +26,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from trevision.losses import total_variation_nll
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
 from trevision.methods.stages import train_steadily
@@ -46,6 +47,9 @@ def fit(problem: Problem) -> Learned:
 
     trained = train_steadily(problem, "tv", whole_phase(problem), train)
     return conclude_learnt(problem, trained, DirichletTransition(start))
+
+
+TV = Method("tv", fit, starts_from_estimate=False)
 
 
 def counting_step(fabric: Fabric, transition: DirichletTransition, seed: int) -> Step:

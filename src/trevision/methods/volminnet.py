@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from trevision.losses import volume_nll
+from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
 from trevision.methods.stages import train_steadily
@@ -47,6 +48,9 @@ def fit(problem: Problem) -> Learned:
     phase = replace(whole_phase(problem), lr_transition=TRANSITION_RATE, optimizer_transition="adam")
     trained = train_steadily(problem, "volminnet", phase, train)
     return conclude_learnt(problem, trained, DominantTransition(start))
+
+
+VOLMINNET = Method("volminnet", fit, starts_from_estimate=False)
 
 
 def starting_transition(num_classes: int) -> np.ndarray:

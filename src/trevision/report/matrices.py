@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from trevision.report.run_files import RunRecord
-from trevision.reproduce.sharing import WITHOUT_STAGE_1
 
 MOST_CLASSES = 100
 """More rows and columns than this are no picture that a person can read."""
@@ -67,7 +66,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
     kept = _most_confused(run.noise.joint)
     block = np.ix_(kept, kept)
     before, after = ("Before revision", "the first estimate of the run"), "After revision"
-    if run.settings.method in WITHOUT_STAGE_1:
+    if not run.result.get("starts_from_estimate", True):
         before, after = ("At the start", "where this method begins"), "After training"
     described = [
         (*before, run.initial, False),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trevision.methods.options import OWN_ESTIMATOR
+from trevision.methods.registry import METHODS
 from trevision.methods.schedules import ANCHOR, usual_estimator
 from trevision.reproduce.plans import Planned
 from trevision.reproduce.sharing import STAGES_FOLDER, is_finished, shared_stages
@@ -85,8 +85,9 @@ class Record:
 def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
     """What makes runs take about as long, strictly and loosely: the noise and the seed hardly matter."""
     base = tuple(config.get(key) for key in ("source", "schedule", "method", "network", "train_size"))
-    estimator = config.get("options", {}).get("estimator") or OWN_ESTIMATOR.get(config["method"])
-    estimator = estimator or usual_estimator(config["source"])
+    method = METHODS.get(config["method"])
+    own = None if method is None else method.own_estimator
+    estimator = config.get("options", {}).get("estimator") or own or usual_estimator(config["source"])
     base += (estimator == ANCHOR,)  # all others train the same folds
     return (*base, config.get("remove_anchors"), "strict"), (*base, "loose")
 

@@ -17,7 +17,7 @@ from trevision.data.noisy import Truth
 from trevision.estimation import METHODS, ProbabilityRows, clean_given_label
 from trevision.files import write_json
 from trevision.files import write_matrix as write_transition
-from trevision.methods import cross_fit
+from trevision.methods.cross_fit import cross_fit
 from trevision.noise import FloatArray, IntArray, from_cleanlab
 from trevision.runs.prepare import begin
 from trevision.runs.record import auc, described, error_of, transition_floor
@@ -77,6 +77,7 @@ def compare_estimators(
         "folds": found.folds,
         "transition_floor": transition_floor(data, truth),
         "estimates": estimates,
+        "warnings": [*problem.warnings, *found.warnings],
     }
     if runtime.fabric.is_global_zero:
         write_metrics(folder, found.history)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trevision.files import did_you_mean, read_json
-from trevision.methods import METHODS
 from trevision.methods.options import Options
+from trevision.methods.registry import METHODS, check_options
 from trevision.reproduce.estimators import ESTIMATORS, estimator_names, lacking
 from trevision.reproduce.sharing import run_name
 from trevision.runs.named_files import check_unchanged
@@ -167,7 +167,7 @@ class Row:
         if self.method not in METHODS:
             return f"there is no method {self.method} in this version"
         try:
-            self.options.check(self.method)
+            check_options(self.options, self.method)
         except ValueError as error:
             return str(error)
         return ""
@@ -307,7 +307,7 @@ def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
             raise ValueError(f"methods: {text!r} must choose among {', '.join(known)}, got {key!r}")
         options = replace(options, **{key: _value(value)})
     if text not in spec.methods:
-        options.check(method)
+        check_options(options, method)
     return Row(text, method, anchors, options)
 
 

@@ -14,33 +14,14 @@ from typing import Any
 
 from trevision.files import json_digest
 from trevision.methods.cross_fit import stage_name
-from trevision.methods.options import OWN_ESTIMATOR
+from trevision.methods.options import LATER, TRANSITION, Options
+from trevision.methods.registry import METHODS, find_method
 from trevision.methods.schedules import ANCHOR, FOLDS, usual_estimator
 from trevision.reproduce.estimators import ESTIMATORS
 from trevision.runs.settings import Hardware, Settings, canonical, files_of, run_config
 from trevision.training.checkpoint import FolderStore
 
 STAGES_FOLDER = ".stages"
-
-FAMILIES = {
-    "reweight": "reweight",
-    "reweight-r": "reweight",
-    "forward": "forward",
-    "forward-r": "forward",
-}
-"""Methods whose second stage is the same."""
-
-WITHOUT_STAGE_1 = ("volminnet", "tv")
-"""Methods that learn T from the start; they share folds at most, where they are cross-fitted at all."""
-
-LATER_OPTIONS = (
-    *("revision", "reweight_gradient", "lr_revision", "lr_transition", "revision_loss"),
-    *("noise_rate", "mentor"),
-)
-"""Options that no shared stage reads; with any other one given, a run shares with its equals alone."""
-
-AFTER_STAGE_1 = ("estimator", "prior")
-"""Options that stage 1 and the folds do not read, but a later shared stage does."""
 
 
 def run_name(source: str, settings: Settings) -> str:
@@ -52,20 +33,24 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     """The shared stages of a run, in their order, each with the name of its folder."""
     base = canonical(run_config(source, settings))
     del base["method"]
-    options = {k: v for k, v in base.pop("options", {}).items() if k not in LATER_OPTIONS}
+    options = _without(base.pop("options", {}), Options.first_read_in(LATER))
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
     base |= {"options": options, "hardware": computed}
-    first = base | {"options": {k: v for k, v in options.items() if k not in AFTER_STAGE_1}}
+    first = base | {"options": _without(options, Options.first_read_in(TRANSITION))}
     first |= _files(source, replace(settings, options=replace(settings.options, prior=None)))
     base |= _files(source, settings)
     folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
     # A comparison of estimators trains the folds of stage 1, and not stage 1 as a whole.
-    whole = [] if settings.method in (ESTIMATORS, *WITHOUT_STAGE_1) else ["noisy-posterior"]
+    method = METHODS.get(settings.method)
+    whole = ["noisy-posterior"] if method is not None and method.starts_from_estimate else []
     stages = {name: json_digest(first | {"stage": name}) for name in (*folds, *whole)}
-    family = FAMILIES.get(settings.method)
-    if family is not None:
-        stages["classifier"] = json_digest(base | {"stage": "classifier", "family": family})
+    if method is not None and method.family is not None:
+        stages["classifier"] = json_digest(base | {"stage": "classifier", "family": method.family})
     return stages
+
+
+def _without(options: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
 
 
 def _files(source: str, settings: Settings) -> dict[str, Any]:
@@ -81,7 +66,7 @@ def cross_fits(source: str, settings: Settings) -> bool:
     """
     if settings.method == ESTIMATORS:
         return True
-    own = OWN_ESTIMATOR.get(settings.method)
+    own = find_method(settings.method).own_estimator
     return (settings.options.estimator or own or usual_estimator(source)) != ANCHOR
 
 

@@ -23,12 +23,12 @@ from trevision.data.named.locations import cache_folder
 from trevision.data.noisy import split
 from trevision.data.rows import keep_rows
 from trevision.files import DataError, locked, write_npy
-from trevision.methods.problem import Problem
+from trevision.methods.registry import pose
 from trevision.methods.schedules import schedule_for
 from trevision.methods.stages import fit_noisy_posterior
 from trevision.networks.choose import build, choose
 from trevision.networks.standardise import Standardise
-from trevision.training.evaluate import PREDICTION_BATCH, Evaluation
+from trevision.training.evaluate import PREDICTION_BATCH
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
@@ -138,16 +138,17 @@ def _estimate(dataset: Dataset, network: str, phase: Phase, accelerator: str) ->
         return build(network, shape, classes, SEED)
 
     schedule = schedule_for("paper", dataset.name, len(data.train_x), classes)
-    problem = Problem(
-        evaluation=Evaluation(data, criterion="loss"),
+    problem = pose(
+        "standard",
+        data,
         make_network=make_network,
         standardise=Standardise.from_data(dataset.train_x),
-        schedule=replace(schedule, noisy_posterior=phase),
+        schedule=replace(schedule, noisy_posterior=phase, select_by="loss"),
         seed=SEED,
         runtime=Runtime(launch(accelerator)),
     )
-    model = NoisyLabelModel(problem.standardise, problem.make_network(), None)
-    model.load_state_dict(fit_noisy_posterior(problem).state)
+    trained = fit_noisy_posterior(problem)
+    model = NoisyLabelModel.from_state(problem.standardise, problem.make_network(), trained.state)
     return _log_odds(model.to(problem.runtime.fabric.device).eval(), dataset.train_x)
 
 

@@ -16,7 +16,7 @@ from trevision.data.rows import places_of
 from trevision.estimation import Finding, RowSource, diagnose
 from trevision.files import DataError, write_atomically, write_json
 from trevision.issues import LabelIssues, find_label_issues
-from trevision.methods import cross_fit
+from trevision.methods.cross_fit import cross_fit
 from trevision.runs.noise_estimate import Watch, WatchedRows, of_replicates
 from trevision.runs.prepare import make_problem, prepare, read_source
 from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE, save_out_of_sample
@@ -96,7 +96,7 @@ def _predict_out_of_sample(
     # An interrupted command continues, as `fit` does.
     store = FolderStore(folder / "checkpoints")
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
-    problem = make_problem(source, settings, data, None, Runtime(fabric, store, progress))
+    problem = make_problem(source, settings, data, Runtime(fabric, store, progress))
     save_out_of_sample(folder, cross_fit(problem), data)
     store.clear()
 

@@ -21,15 +21,17 @@ from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import Rows, take_rows
 from trevision.files import DataError, read_npy, write_json
 from trevision.methods.problem import Problem, network_seed
+from trevision.methods.registry import METHODS, pose
 from trevision.methods.schedules import schedule_for
 from trevision.networks.choose import build, choose
 from trevision.networks.pretrained import load_torchvision_weights
 from trevision.networks.standardise import Standardise
+from trevision.prior import Prior
 from trevision.runs.anchor_removal import check_share, remove_anchors
 from trevision.runs.prior_files import read_prior
 from trevision.runs.settings import Hardware, Settings, files_of, run_config
 from trevision.training.checkpoint import FolderStore, Store
-from trevision.training.evaluate import Evaluation
+from trevision.training.evaluate import Measure, measure_against, measure_nothing
 from trevision.training.model_files import ModelCard
 from trevision.training.progress import NoProgress, Progress
 from trevision.training.runtime import Runtime, launch
@@ -80,9 +82,8 @@ def begin(
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
     store = store or FolderStore(folder / "checkpoints")
     metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
-    problem = make_problem(source, settings, data, truth, Runtime(fabric, store, metrics))
-    problem = replace(problem, prior=prior)
-    problem.check(settings.method)
+    runtime = Runtime(fabric, store, metrics)
+    problem = make_problem(source, settings, data, runtime, prior, measure_against(truth))
     config = run_config(source, settings)
     files = files_of(source, settings)
     config |= {"files": files} if files else {}
@@ -93,21 +94,28 @@ def begin(
 
 
 def make_problem(
-    source: str, settings: Settings, data: NoisyData, truth: Truth | None, runtime: Runtime
+    source: str,
+    settings: Settings,
+    data: NoisyData,
+    runtime: Runtime,
+    prior: Prior | None = None,
+    measure: Measure = measure_nothing,
 ) -> Problem:
     """What the settings ask of a method."""
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
-    preset = schedule_for(settings.schedule, source, len(data.train_x), data.num_classes)
-    schedule = settings.options.applied_to(preset, settings.method)
-    return Problem(
-        evaluation=Evaluation(data, truth, schedule.select_by),
+    return pose(
+        # A comparison of estimators trains what comes before any method: stage 1 of the plainest.
+        settings.method if settings.method in METHODS else "standard",
+        data,
         make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
         standardise=standardise_for(data.train_x),
-        schedule=schedule,
+        schedule=schedule_for(settings.schedule, source, len(data.train_x), data.num_classes),
         seed=settings.seed,
         runtime=runtime,
         options=settings.options,
+        prior=prior,
+        measure=measure,
     )
 
 
@@ -163,7 +171,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
 def starting_network(
     name: str, shape: tuple[int, ...], num_classes: int, settings: Settings, number: int = 0
 ) -> nn.Module:
-    """The network before any training: drawn from the seed, and read from `pretrained` where that is given."""
+    """The network before any training, its weights drawn from the seed or read from `pretrained`."""
     network = build(name, shape, num_classes, network_seed(settings.seed, number))
     if settings.pretrained is not None:
         load_torchvision_weights(network, settings.pretrained)

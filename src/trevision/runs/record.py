@@ -21,8 +21,8 @@ from torch import Tensor
 
 from trevision.data.noisy import NoisyData, Truth
 from trevision.estimation import clean_given_label, counted_transition, invert, transition_error
-from trevision.methods.options import SERVES
 from trevision.methods.problem import Learned, Problem
+from trevision.methods.registry import find_method
 from trevision.training.evaluate import class_probs
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ def summarise(
     """The contents of result.json."""
     selected = learned.selected
     return {
-        **described(settings, learned.history, data_notes, sum(problem.estimation_seconds)),
+        **described(settings, learned.history, data_notes, learned.seconds_estimating),
         "test_accuracy": selected.get("test_accuracy"),
         **_against_truth(learned, settings, problem, truth),
+        "starts_from_estimate": find_method(settings.method).starts_from_estimate,
         "uses_transition": learned.model.transition is not None,
         "noise_rate": learned.noise_rate,
         "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
@@ -86,7 +87,8 @@ def _against_truth(
         used = None if model.transition is None else learned.transition
         learned_auc = wrong_label_auc(posterior, used, data.train_y, truth.true_train_y)
         initial = learned.initial_transition
-        estimated = settings.method in SERVES["estimator"]  # else T started somewhere, which says nothing
+        # A method that learns T from the start begins with a T that says nothing.
+        estimated = find_method(settings.method).starts_from_estimate
         if found is not None and estimated and np.isfinite(initial).all():
             posterior = invert(found.train_probs, initial)
             initial_auc = wrong_label_auc(posterior, initial, data.train_y, truth.true_train_y)

@@ -9,9 +9,9 @@ from typing import Any
 
 from trevision.data.files.preprocessing import PREPROCESSING_FILE
 from trevision.files import write_atomically, write_json, write_matrix
-from trevision.methods import find_method
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.problem import Learned
+from trevision.methods.registry import check_options, find_method
 from trevision.runs.prepare import Begun, begin
 from trevision.runs.record import summarise
 from trevision.runs.run_folder import finished_result, save_out_of_sample, write_metrics
@@ -38,7 +38,7 @@ def run(
     holds another is refused. `store` keeps the stages under way, in the folder itself if not given.
     """
     method = find_method(settings.method)
-    settings.options.check(settings.method)
+    check_options(settings.options, settings.method)
     finished = finished_result(folder, run_config(source, settings))
     if finished is not None:
         return finished

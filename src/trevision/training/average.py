@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trevision.training.model import NoisyLabelModel
+from trevision.training.tracker import cpu_copy
 
 
 class WeightAverage:
@@ -27,11 +28,11 @@ class WeightAverage:
         self.updates = 0
         # Looked up once: a walk through the modules at every step would cost more than the arithmetic.
         self._averages, self._weights = _averaged(self.model), _averaged(model)
-        counted = {id(one) for one in (*self._averages, *self._weights)}
+        averaged = {id(tensor) for tensor in (*self._averages, *self._weights)}
         self._buffers = [
             (mine, its)
             for mine, its in zip(self.model.buffers(), model.buffers(), strict=True)
-            if id(mine) not in counted
+            if id(mine) not in averaged
         ]
 
     @torch.no_grad()
@@ -44,8 +45,7 @@ class WeightAverage:
             mine.copy_(its)
 
     def state(self) -> dict[str, Any]:
-        weights = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
-        return {"model": weights, "updates": self.updates}
+        return {"model": cpu_copy(self.model), "updates": self.updates}
 
     def load(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])

@@ -8,12 +8,18 @@ over it; the stage under way is kept from epoch to epoch. Files are replaced ato
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from trevision.files import write_atomically
+
+# Maximum fraction of the time spent on checkpoints. Very short epochs are then not kept one by one, and a
+# stopped run repeats a few of them, to the same bits.
+MOST_TIME = 0.1
 
 
 class Store(Protocol):
@@ -65,3 +71,27 @@ class FolderStore:
     def clear(self) -> None:
         """Forget everything: the run is finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Keeper:
+    """Keeps checkpoints of one stage, as often as `MOST_TIME` allows.
+
+    Of several processes, `only` one writes.
+    """
+
+    def __init__(self, store: Store, stage: str, only: bool = True) -> None:
+        self.store, self.stage, self.only = store, stage, only
+        self.kept_at, self.cost = time.perf_counter(), 0.0
+
+    def keep(self, make_state: Callable[[], dict[str, Any]]) -> None:
+        """Keep the state of a stage under way, unless the last time was too short ago."""
+        began = time.perf_counter()
+        if self.only and began - self.kept_at >= self.cost / MOST_TIME:
+            self.store.save(self.stage, make_state())
+            self.kept_at = time.perf_counter()
+            self.cost = self.kept_at - began
+
+    def finish(self, state: dict[str, Any]) -> None:
+        """Keep the state of a finished stage."""
+        if self.only:
+            self.store.save(self.stage, state)

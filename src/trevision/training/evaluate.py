@@ -16,6 +16,9 @@ from trevision.training.phase import Criterion
 
 PREDICTION_BATCH = 1000
 
+Measure = Callable[[nn.Module, "Tensor | None"], dict[str, Any]]
+"""Measures a model and its T, which may be None."""
+
 
 @torch.no_grad()
 def class_probs(model: nn.Module, x: Rows, batch_size: int = PREDICTION_BATCH) -> Tensor:
@@ -30,20 +33,42 @@ def class_probs(model: nn.Module, x: Rows, batch_size: int = PREDICTION_BATCH) -
     return torch.cat(parts)
 
 
+def measure_nothing(model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
+    """The measure of those who do not know the truth."""
+    return {}
+
+
+def measure_against(truth: Truth) -> Measure:
+    """A measure of accuracy on clean test rows and of the error of T, as far as `truth` knows them.
+
+    A method may be handed the measure: the truth itself is out of its reach.
+    """
+
+    def measure(model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
+        metrics: dict[str, Any] = {}
+        if truth.test_x is not None and truth.test_y is not None:
+            metrics["test_accuracy"] = 1 - _error(class_probs(model, truth.test_x), truth.test_y)
+        if transition is not None and truth.transition is not None:
+            metrics["transition_error"] = transition_error(_on_cpu(transition).numpy(), truth.transition)
+        return metrics
+
+    return measure
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """Measures a model on the noisy validation set and, where they exist, on trusted and true labels.
+    """Measures a model on the noisy validation set and, where there is one, on a trusted set.
 
-    `truth` is only ever recorded. An epoch is selected by the `criterion`, error or loss, of the noisy
-    posterior on the noisy validation labels or, where the user has clean labels to give, by the error on
-    those. The error is what Algorithm 1 of the paper says; the loss varies less from epoch to epoch, which
-    counts where noise leaves few validation labels right, but leads astray where T is wrong. The criterion
-    "last" takes the last epoch, whatever its score.
+    An epoch is selected by the `criterion`, error or loss, of the noisy posterior on the noisy validation
+    labels or, where the user has clean labels to give, by the error on those. The error is what Algorithm 1
+    of the paper says. The loss varies less from epoch to epoch, which counts where noise leaves few
+    validation labels right, but leads astray where T is wrong. The criterion "last" takes the last epoch.
     """
 
     data: NoisyData
-    truth: Truth | None = None
     criterion: Criterion = "error"
+    also: Measure = measure_nothing
+    """What else is recorded of every epoch. It never selects one."""
     trusting: bool = True
     """Whether trusted labels, where there are any, select. They should not where it is P(noisy | x) that is
     learnt: the epoch that is best at clean labels has often not learnt the noise yet."""
@@ -60,9 +85,9 @@ class Evaluation:
 
     def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
         """The metrics of one epoch: the noisy posterior T'g against noisy labels, g against clean ones."""
-        data, truth = self.data, self.truth
+        data = self.data
         clean = class_probs(model, data.valid_x)
-        matrix = None if transition is None else transition.detach().float().cpu()
+        matrix = None if transition is None else _on_cpu(transition)
         noisy = clean if matrix is None else clean @ matrix
         given = noisy.gather(1, data.valid_y.cpu()[:, None]).clamp(min=1e-12)
         metrics: dict[str, Any] = {
@@ -71,14 +96,14 @@ class Evaluation:
         }
         if data.trusted_x is not None and data.trusted_y is not None:
             metrics["trusted_error"] = _error(class_probs(model, data.trusted_x), data.trusted_y)
-        if truth is not None and truth.test_x is not None and truth.test_y is not None:
-            metrics["test_accuracy"] = 1 - _error(class_probs(model, truth.test_x), truth.test_y)
         if matrix is not None:
             sums = matrix.sum(dim=1)
             metrics["transition_row_sums"] = [float(sums.min()), float(sums.max())]
-            if truth is not None and truth.transition is not None:
-                metrics["transition_error"] = transition_error(matrix.numpy(), truth.transition)
-        return metrics
+        return metrics | self.also(model, matrix)
+
+
+def _on_cpu(transition: Tensor) -> Tensor:
+    return transition.detach().float().cpu()
 
 
 def _error(probs: Tensor, labels: Tensor) -> float:

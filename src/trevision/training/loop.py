@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,21 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from trevision.data.noisy import NoisyData
 from trevision.data.rows import augmented_batches
 from trevision.training.average import WeightAverage
+from trevision.training.checkpoint import Keeper
 from trevision.training.evaluate import Evaluation
 from trevision.training.model import NoisyLabelModel
-from trevision.training.phase import Optimizer, Phase, learning_rate
+from trevision.training.optimizers import make_optimizers, set_rates
+from trevision.training.phase import Phase, learning_rate
 from trevision.training.runtime import Runtime
+from trevision.training.tracker import Tracker, cpu_copy
 
 ALL_EPOCHS_DONE = "all epochs done"
 DIVERGED = "the loss became"
-# The share of the time that may go into keeping what a stopped run continues from. Very short epochs are then
-# not kept one by one, and a stopped run repeats a few of them, to the same bits.
-KEEPING = 0.1
-# Under which names a checkpoint keeps the optimisers: the only one or the network's, and Delta T's own.
 OPTIMIZER_NAMES = ("optimizer", "optimizer_transition")
+"""The names of optimisers in a checkpoint: the only one or the network's, and Delta T's own."""
 
 
 class TrainingDiverged(RuntimeError):
@@ -69,6 +70,8 @@ class StageResult:
     selected: dict[str, Any]
     history: list[dict[str, Any]]
     stopped_because: str
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about it, in sentences."""
 
     @property
     def diverged(self) -> bool:
@@ -90,86 +93,122 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
     With a store that knows the stage, a finished one is returned at once and an interrupted one
     continues after the last epoch that was kept, to the same bits.
     """
-    fabric, phase, data = runtime.fabric, stage.phase, evaluation.data
     saved = runtime.store.load(stage.name)
     if saved is not None and saved["done"]:
         return StageResult(saved["best"], saved["selected"], saved["history"], saved["done"])
-
-    stage_seed = _seed(seed, stage.name)
-    model, *optimizers = fabric.setup(stage.model, *make_optimizers(stage.model, phase))
-    x, labels = fabric.to_device(data.train_x), fabric.to_device(data.train_y)
-    batches = math.ceil(len(x) / phase.batch_size)
-    runtime.progress.stage(stage.name, phase.epochs, batches)
-
-    tracker = _Tracker(evaluation.select_by)
-    average = WeightAverage(stage.model, phase.average * batches) if phase.average > 0 else None
+    phase, progress = stage.phase, runtime.progress
+    training = _Training(stage, evaluation.data, runtime, seed)
+    tracker = Tracker(stage.name, evaluation.select_by)
+    keeper = Keeper(runtime.store, stage.name, only=runtime.fabric.is_global_zero)
+    progress.stage(stage.name, phase.epochs, training.batches)
     if saved is not None:
-        stage.model.load_state_dict(saved["model"])
-        for name, optimizer in zip(OPTIMIZER_NAMES, optimizers, strict=False):
-            optimizer.load_state_dict(saved[name])
-        if average is not None:
-            average.load(saved["average"])
-        tracker.restore(saved)
-        runtime.progress.epoch(tracker.history[-1])
+        training.load(saved)
+        tracker.load(saved)
+        progress.epoch(tracker.history[-1])
     elif stage.record_start:
-        tracker.add(
-            0, math.nan, evaluation.measure(model, _matrix(stage.model)), 0.0, stage.name, stage.model
-        )
+        tracker.add(0, math.nan, evaluation.measure(training.model, training.matrix), 0.0, stage.model)
 
     stopped_because = ALL_EPOCHS_DONE
-    kept_at, cost_of_keeping = time.perf_counter(), 0.0
     for epoch in range(tracker.epochs_done, phase.epochs):
         began = time.perf_counter()
-        total = torch.zeros((), device=fabric.device)
-        # Each epoch draws from its own seed, so a resumed run needs no generator's state. The fork
-        # keeps the caller's global generator (and its use by dropout in a user's network) apart.
-        with torch.random.fork_rng(devices=[] if fabric.device.type == "cpu" else None):
-            torch.manual_seed(_seed(stage_seed, epoch))
-            generator = torch.Generator().manual_seed(_seed(stage_seed, epoch))
-            model.train()
-            drawn = _batches(torch.randperm(len(x), generator=generator), phase.batch_size)
-            # A process without rows would have no loss.
-            whole = [rows for rows in drawn if len(rows) >= fabric.world_size]
-            own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
-            samples = augmented_batches(x, own, phase.augmentation or data.augmentation, generator)
-            for number, (rows, mine, images) in enumerate(zip(whole, own, samples, strict=True)):
-                _set_rates(optimizers, learning_rate(phase, epoch + number / batches))
-                batch = Batch(images.to(fabric.device), labels[mine], mine, epoch)
-                # Processes average their gradients; this share makes that the mean over the whole batch.
-                share = len(mine) * fabric.world_size / len(rows)
-                loss = train_batch(fabric, model, optimizers, stage.step, batch, share)
-                if average is not None:
-                    average.update()
-                total += loss * len(mine)
-                runtime.progress.batch()
-        summed: Any = fabric.all_reduce(total, reduce_op="sum")
-        mean_loss = float(summed) / len(x)
-        if not math.isfinite(mean_loss):
+        loss = training.epoch(epoch)
+        if not math.isfinite(loss):
             stopped_because = (
-                f"{DIVERGED} {mean_loss} in epoch {epoch + 1} of {stage.name}; "
+                f"{DIVERGED} {loss} in epoch {epoch + 1} of {stage.name}; "
                 f"a lower learning rate than {phase.lr:g} is needed"
             )
             if not tracker.selected:
                 raise TrainingDiverged(stopped_because)
             warnings.warn(f"an earlier epoch is taken: {stopped_because}", RuntimeWarning, stacklevel=2)
             break
-        learnt = stage.model if average is None else average.model
-        measured = evaluation.measure(model if average is None else learnt, _matrix(learnt))
-        tracker.add(epoch + 1, mean_loss, measured, time.perf_counter() - began, stage.name, learnt)
-        runtime.progress.epoch(tracker.history[-1])
+        metrics = evaluation.measure(training.measured, training.matrix)
+        seconds = time.perf_counter() - began
+        progress.epoch(tracker.add(epoch + 1, loss, metrics, seconds, training.learnt))
         if phase.patience is not None and tracker.epochs_since_best >= phase.patience:
             stopped_because = f"no better {evaluation.select_by} in {phase.patience} epochs of {stage.name}"
             break
-        now = time.perf_counter()
-        if fabric.is_global_zero and epoch + 1 < phase.epochs and now - kept_at >= cost_of_keeping / KEEPING:
-            runtime.store.save(stage.name, tracker.snapshot(stage.model, optimizers, average))
-            kept_at = time.perf_counter()
-            cost_of_keeping = kept_at - now
-    result = StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
-    if fabric.is_global_zero:
-        runtime.store.save(stage.name, {**tracker.outcome(), "done": stopped_because})
-    fabric.barrier()
-    return result
+        if epoch + 1 < phase.epochs:
+            keeper.keep(lambda: {**tracker.state(), **training.state(), "done": ""})
+    keeper.finish({**tracker.state(), "done": stopped_because})
+    runtime.fabric.barrier()
+    return StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
+
+
+class _Training:
+    """A stage under way: its model on the device, optimisers, averaged weights, and the rows."""
+
+    def __init__(self, stage: Stage, data: NoisyData, runtime: Runtime, seed: int) -> None:
+        self.stage, self.phase = stage, stage.phase
+        self.fabric, self.progress = runtime.fabric, runtime.progress
+        self.seed = _seed(seed, stage.name)
+        optimizers = make_optimizers(stage.model, stage.phase)
+        self.model, *self.optimizers = self.fabric.setup(stage.model, *optimizers)
+        self.x, self.labels = self.fabric.to_device(data.train_x), self.fabric.to_device(data.train_y)
+        self.augmentation = stage.phase.augmentation or data.augmentation
+        self.batches = math.ceil(len(self.x) / stage.phase.batch_size)
+        steps = stage.phase.average * self.batches
+        self.average = WeightAverage(stage.model, steps) if steps > 0 else None
+
+    @property
+    def learnt(self) -> NoisyLabelModel:
+        """What the stage has learnt so far: the averaged model, where weights are averaged."""
+        return self.stage.model if self.average is None else self.average.model
+
+    @property
+    def measured(self) -> nn.Module:
+        """The same to be measured, as it lies on the device."""
+        return self.model if self.average is None else self.average.model
+
+    @property
+    def matrix(self) -> Tensor | None:
+        return None if self.learnt.transition is None else self.learnt.transition.matrix
+
+    def epoch(self, epoch: int) -> float:
+        """Train on every row once; returns the mean loss over all rows of all processes."""
+        total = torch.zeros((), device=self.fabric.device)
+        # Each epoch draws from its own seed, so a resumed run needs no generator's state. The fork
+        # keeps the caller's global generator (and its use by dropout in a user's network) apart.
+        with torch.random.fork_rng(devices=[] if self.fabric.device.type == "cpu" else None):
+            torch.manual_seed(_seed(self.seed, epoch))
+            self.model.train()
+            for number, (batch, share) in enumerate(self._epoch_batches(epoch)):
+                set_rates(self.optimizers, learning_rate(self.phase, epoch + number / self.batches))
+                loss = train_batch(self.fabric, self.model, self.optimizers, self.stage.step, batch, share)
+                if self.average is not None:
+                    self.average.update()
+                total += loss * len(batch.rows)
+                self.progress.batch()
+        summed: Any = self.fabric.all_reduce(total, reduce_op="sum")
+        return float(summed) / len(self.x)
+
+    def _epoch_batches(self, epoch: int) -> Iterator[tuple[Batch, float]]:
+        """The batches of one epoch as this process sees them, each with its share of the whole batch.
+
+        Processes average their gradients; a loss times the share makes that the mean over the whole batch.
+        """
+        fabric = self.fabric
+        generator = torch.Generator().manual_seed(_seed(self.seed, epoch))
+        shuffled = torch.randperm(len(self.x), generator=generator)
+        # A process without rows would have no loss.
+        whole = [rows for rows in _batches(shuffled, self.phase.batch_size) if len(rows) >= fabric.world_size]
+        own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
+        samples = augmented_batches(self.x, own, self.augmentation, generator)
+        for rows, mine, images in zip(whole, own, samples, strict=True):
+            batch = Batch(images.to(fabric.device), self.labels[mine], mine, epoch)
+            yield batch, len(mine) * fabric.world_size / len(rows)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, for an interrupted stage to continue from."""
+        states = (optimizer.state_dict() for optimizer in self.optimizers)
+        kept = {"model": cpu_copy(self.stage.model), **dict(zip(OPTIMIZER_NAMES, states, strict=False))}
+        return kept if self.average is None else kept | {"average": self.average.state()}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.stage.model.load_state_dict(saved["model"])
+        for name, optimizer in zip(OPTIMIZER_NAMES, self.optimizers, strict=False):
+            optimizer.load_state_dict(saved[name])
+        if self.average is not None:
+            self.average.load(saved["average"])
 
 
 def train_batch(
@@ -188,103 +227,6 @@ def train_batch(
     for optimizer in optimizers:
         optimizer.step()
     return loss.detach()
-
-
-class _Tracker:
-    """The history of a stage and the best state so far."""
-
-    def __init__(self, select_by: str | None) -> None:
-        self.select_by = select_by
-        self.history: list[dict[str, Any]] = []
-        self.selected: dict[str, Any] = {}
-        self.best: dict[str, Tensor] = {}
-
-    @property
-    def epochs_done(self) -> int:
-        return self.history[-1]["epoch"] if self.history else 0
-
-    @property
-    def epochs_since_best(self) -> int:
-        return self.epochs_done - self.selected["epoch"]
-
-    def add(
-        self,
-        epoch: int,
-        loss: float,
-        measured: dict[str, Any],
-        seconds: float,
-        stage: str,
-        model: NoisyLabelModel,
-    ) -> None:
-        record = {"stage": stage, "epoch": epoch}
-        if not math.isnan(loss):
-            record["train_loss"] = loss
-        record |= measured | {"seconds": round(seconds, 3)}
-        self.history.append(record)
-        if not self.selected or self.selected["epoch"] == 0 or self._better(record):
-            self.selected, self.best = record, _cpu_copy(model)
-
-    def _better(self, record: dict[str, Any]) -> bool:
-        return self.select_by is None or bool(record[self.select_by] < self.selected[self.select_by])
-
-    def outcome(self) -> dict[str, Any]:
-        return {"best": self.best, "selected": self.selected, "history": self.history}
-
-    def snapshot(
-        self, model: NoisyLabelModel, optimizers: Sequence[Any], average: WeightAverage | None
-    ) -> dict[str, Any]:
-        states = (optimizer.state_dict() for optimizer in optimizers)
-        state = {"model": _cpu_copy(model), "done": ""}
-        if average is not None:
-            state["average"] = average.state()
-        return self.outcome() | state | dict(zip(OPTIMIZER_NAMES, states, strict=False))
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        self.best, self.selected, self.history = (
-            saved["best"],
-            saved["selected"],
-            saved["history"],
-        )
-
-
-def make_optimizers(model: NoisyLabelModel, phase: Phase) -> list[torch.optim.Optimizer]:
-    """Network and Delta T in groups of their own: their rates differ, and only the network decays.
-
-    One optimiser holds both groups, unless the phase has another for Delta T.
-    """
-    network = [p for p in model.network.parameters() if p.requires_grad]
-    groups = [{"params": network, "rate": phase.lr, "weight_decay": phase.weight_decay}]
-    if model.transition is None or model.transition.free is None:
-        return [_make_optimizer(phase.optimizer, groups, phase)]
-    rate = phase.lr if phase.lr_transition is None else phase.lr_transition
-    own = [{"params": [model.transition.free], "rate": rate, "weight_decay": 0.0}]
-    if phase.optimizer_transition is None:
-        return [_make_optimizer(phase.optimizer, groups + own, phase)]
-    return [
-        _make_optimizer(phase.optimizer, groups, phase),
-        _make_optimizer(phase.optimizer_transition, own, phase),
-    ]
-
-
-def _make_optimizer(kind: Optimizer, groups: list[dict[str, Any]], phase: Phase) -> torch.optim.Optimizer:
-    # The fused kernels do the same arithmetic in one call an update.
-    if kind == "adam":
-        return torch.optim.Adam(groups, lr=phase.lr, fused=True)
-    return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum, fused=True)
-
-
-def _set_rates(optimizers: Sequence[torch.optim.Optimizer], factor: float) -> None:
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = group["rate"] * factor
-
-
-def _matrix(model: NoisyLabelModel) -> Tensor | None:
-    return None if model.transition is None else model.transition.matrix
-
-
-def _cpu_copy(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 def _seed(seed: int, part: str | int) -> int:

@@ -16,7 +16,6 @@ from trevision.files import read_json, write_atomically
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
 from trevision.training.model import NoisyLabelModel
-from trevision.transition import Transition
 
 CUSTOM_NETWORK = "custom"
 
@@ -61,10 +60,7 @@ class SavedModel:
 
 def save_model(path: Path, model: NoisyLabelModel, initial: np.ndarray, transition: np.ndarray) -> None:
     """Write the numbers of a model and its transition matrices to one safetensors file."""
-    tensors = {
-        name: value for name, value in model.state_dict().items() if not name.startswith("transition.")
-    }
-    tensors |= {
+    tensors = model.state_without_transition() | {
         "transition.initial": torch.tensor(initial),
         "transition.matrix": torch.tensor(transition),
     }
@@ -102,14 +98,12 @@ def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
             f"{folder / 'model.safetensors'} is no model that a run wrote, or is damaged ({error})"
         ) from None
     in_model = tensors.pop("transition.in_model", None) is not None
-    # The learnt T comes with the state below: `slack` leaves the simplex, so as a start it might be refused.
-    transition = Transition(torch.eye(len(matrix))) if in_model else None
     if network is None:
         if card.network == CUSTOM_NETWORK:
             raise ValueError(f"{folder} was made with a network of your own: pass that network to load it")
         network = build(card.network, card.shape, len(card.classes), seed=0)
     standardise = Standardise(tensors["standardise.mean"], tensors["standardise.scale"])
-    model = NoisyLabelModel(standardise, network, transition)
-    state = tensors if transition is None else tensors | {"transition.initial": matrix.float()}
-    model.load_state_dict(state)
+    if in_model:
+        tensors = NoisyLabelModel.state_with_transition(tensors, matrix.float())
+    model = NoisyLabelModel.from_state(standardise, network, tensors)
     return SavedModel(model.eval(), card, config, initial.numpy(), matrix.numpy())

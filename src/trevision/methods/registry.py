@@ -1,0 +1,125 @@
+"""All methods by their names, and the one place where a problem is put to one of them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from torch import nn
+
+from trevision.data.noisy import NoisyData
+from trevision.declared import declared_in
+from trevision.files import did_you_mean
+from trevision.methods.method import Method
+from trevision.methods.options import Options
+from trevision.methods.problem import NetworkMaker, Problem
+from trevision.methods.schedules import Schedule
+from trevision.prior import Prior, check_keeps_prior
+from trevision.training.evaluate import Measure, measure_nothing
+from trevision.training.runtime import Runtime
+
+METHODS: dict[str, Method] = {method.name: method for method in declared_in("trevision.methods", Method)}
+
+
+def find_method(name: str) -> Method:
+    """The method of that name; the error for another name lists those there are."""
+    if name not in METHODS:
+        hint = did_you_mean(name, METHODS)
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}{hint}")
+    return METHODS[name]
+
+
+def check_options(options: Options, method: str) -> None:
+    """Raise a ValueError for a choice that means nothing, or that `method` has no use for."""
+    options.check()
+    for name in (field.name for field in fields(Options)):
+        if getattr(options, name) != getattr(Options, name):
+            _check_taken(name, find_method(method))
+
+
+def _check_taken(option: str, method: Method) -> None:
+    if not method.takes(option):
+        takers = ", ".join(other.name for other in METHODS.values() if other.takes(option))
+        raise ValueError(f"{option} is a choice of {takers}, got method {method.name}; leave it out")
+
+
+def pose(
+    method: str,
+    data: NoisyData,
+    *,
+    make_network: NetworkMaker,
+    standardise: nn.Module,
+    schedule: Schedule,
+    seed: int,
+    runtime: Runtime,
+    options: Options | None = None,
+    prior: Prior | None = None,
+    measure: Measure = measure_nothing,
+) -> Problem:
+    """A problem for the method of that name, once its parts are known to fit each other.
+
+    Parameters
+    ----------
+    method : str
+        The name of the method that will be given the problem.
+    data : NoisyData
+        All that it will see of the data.
+    make_network : NetworkMaker
+        Makes the network to train.
+    standardise : nn.Module
+        What stands before the network: mean and scale of its inputs.
+    schedule : Schedule
+        A preset or one of the user's own; `options` and the method's own estimator are applied to it here.
+    seed : int
+        Seed of initial weights, batches and folds.
+    runtime : Runtime
+        Devices, checkpoints, progress.
+    options, prior
+        Choices of the user, and what is known of T.
+    measure : Measure
+        What is recorded of every epoch besides how it does on noisy labels.
+
+    Raises
+    ------
+    ValueError
+        If a choice means nothing, is none for the method, or does not fit the number of classes.
+    """
+    options = options or Options()
+    chosen = find_method(method)
+    check_options(options, method)
+    problem = Problem(
+        data=data,
+        make_network=make_network,
+        standardise=standardise,
+        schedule=schedule.with_options(options, chosen.own_estimator),
+        seed=seed,
+        runtime=runtime,
+        options=options,
+        prior=prior,
+        measure=measure,
+    )
+    _check_classes(problem, chosen)
+    _check_prior(problem, chosen)
+    return problem
+
+
+def _check_classes(problem: Problem, method: Method) -> None:
+    classes, most = problem.data.num_classes, method.most_classes
+    if most is not None and classes > most:
+        raise ValueError(f"method {method.name} is for up to {most} classes, got {classes}")
+    if method.starts_from_estimate:
+        _ = problem.estimator  # it says itself if it is not for so many classes
+
+
+def _check_prior(problem: Problem, method: Method) -> None:
+    prior = problem.prior
+    if prior is None:
+        return
+    prior.check(problem.data.num_classes)
+    _check_taken("prior", method)
+    revision = problem.schedule.parameterisation if method.takes("revision") else "frozen"
+    check_keeps_prior(revision)
+    if prior.sparsity and revision != "simplex":
+        raise ValueError(
+            "prior sparse is a penalty on a T that is learnt, so it must go with forward-r or reweight-r "
+            f"and revision simplex, got method {method.name} and revision {revision}"
+        )

@@ -27,7 +27,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/.installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,images]'
 	touch $@
 
 .venv/.installed-dev: .venv/.installed

@@ -55,7 +55,12 @@ def __getattr__(name: str) -> Any:
         return import_module(f"trevision.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        from trevision.extras import missing_extra
+
+        raise ImportError(missing_extra(error) or str(error), name=error.name) from error
     globals()[name] = value
     return value
 

@@ -6,6 +6,8 @@ import os
 import sys
 from importlib import import_module
 
+from trevision.extras import missing_extra
+
 COMMANDS = {
     "demo": "Train on digits with half of the labels wrong, with and without T-Revision.",
     "fit": "Train a classifier on noisy labels and learn the noise; write both to a run folder.",
@@ -29,10 +31,11 @@ def main(arguments: list[str] | None = None) -> None:
         # Who read our output wanted no more of it (`| head`). What is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)  # as a shell tells of a program that SIGPIPE ended
-    except (ValueError, OSError, RuntimeError) as error:
-        if os.environ.get("TREVISION_TRACEBACK"):
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        lacking = missing_extra(error) if isinstance(error, ImportError) else None
+        if os.environ.get("TREVISION_TRACEBACK") or (isinstance(error, ImportError) and lacking is None):
             raise
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = lacking or " ".join(str(error).split()) or type(error).__name__
         print(f"trevision: {message}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -37,59 +37,89 @@ from trevision.training.runtime import Runtime, launch
 Network = str | nn.Module | Callable[[], nn.Module]
 
 
-class TRevisionClassifier(ClassifierMixin, BaseEstimator):
+# Without type information of scikit-learn, its classes are Any to a type checker.
+class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier for labels that are partly wrong, which also learns how they are wrong.
 
-    >>> model = TRevisionClassifier(random_state=0).fit(X, noisy_y)          # doctest: +SKIP
-    >>> model.predict(X_new), model.transition_matrix_                       # doctest: +SKIP
+    T[i, j] = P(noisy = j | clean = i) is estimated from the noisy labels, a network is trained through it,
+    and both are then revised together (Xia et al. 2019, Algorithm 1).
 
     Parameters
     ----------
-    method : str
-        `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`, `volminnet`, `tv`, `forward`,
-        `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`.
-    network : None, str, nn.Module or callable
-        None picks one by the data's shape; a str names one (`lenet`, `resnet8`, `resnet18`, `resnet34`,
-        `resnet50`, `mlp`); a module of your own, or a function that makes one, maps a batch to logits (n, C).
-    schedule : str or Schedule
-        `quick`, `strong`, `paper`, or a Schedule of your own.
-    revision, reweight_gradient, lr_revision, lr_transition
-        Choices about the revision of T that override the schedule's: see `trevision.methods.Options`.
-        Like all choices below, one that does not serve the method is refused at `fit`.
-    noise_rate : float or None
-        The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T-hat.
-    mentor : str
+    method : str, default="reweight-r"
+        The learning method: `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`, `volminnet`,
+        `tv`, `forward`, `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`.
+    network : None, str, nn.Module or callable, default=None
+        None picks one by the data's shape. A str names one: `lenet`, `resnet8`, `resnet18`, `resnet34`,
+        `resnet50` or `mlp`. A module of your own, or a function that makes one, maps a batch to logits
+        (n, C).
+    schedule : str or Schedule, default="quick"
+        How long and how fast to train: `quick`, `strong`, `paper`, or a `Schedule` of your own.
+    revision : str or None, default=None
+        How Delta T may move: `slack`, `projected`, `simplex` or `frozen`. Like all choices below, None
+        leaves it to the schedule, and a choice that the method has no use for is refused at `fit`.
+    reweight_gradient : str or None, default=None
+        Whether the revision's gradient flows through the weight g / (T'g): `live` or `detached`.
+    lr_revision, lr_transition : float or None, default=None
+        Learning rates of the network and of Delta T in the revision.
+    noise_rate : float or None, default=None
+        The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T.
+    mentor : str, default="self-paced"
         What weights the samples of `mentornet`: `self-paced` or `learned`.
-    estimator : str or None
-        Where T-hat comes from: `latent` (the default; maximum likelihood on predictions for rows that a
-        network was not trained on), `latent-unpooled` (each class by itself), `confident-joint`, `dual-t`,
-        `hoc` or `counted` (from the same predictions), or `anchor` (the paper's anchor points, without that
-        extra training). A `schedule` of your own says it itself: `Schedule.estimator`, `anchor` if not given.
-    prior : Prior or None
-        What is known of T: see `trevision.Prior`. Its classes are numbered in the order of `classes_`.
-    validation_share : float
+    estimator : str or None, default=None
+        Where T comes from. `latent` (the default), `latent-unpooled`, `confident-joint`, `dual-t`, `hoc` and
+        `counted` read it off predictions for rows that a network was not trained on. `anchor` takes the
+        paper's anchor points, without that extra training. A `Schedule` of your own names its estimator.
+    prior : Prior or None, default=None
+        What is known of T. Its classes are numbered in the order of `classes_`.
+    validation_share : float, default=0.1
         The share of rows held out, with their noisy labels, to select the epoch.
-    standardise : bool
-        Whether inputs are shifted and scaled by the training rows' mean and standard deviation
-        (images by channel, tables by column).
+    standardise : bool, default=True
+        Whether inputs are shifted and scaled by the training rows' mean and standard deviation: images by
+        channel, tables by column.
     accelerator, devices, precision
         Handed to Lightning Fabric.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of split, initial weights and batches.
-    verbose : int
+    verbose : int, default=0
         1 shows progress on standard error.
 
     Attributes
     ----------
-    classes_ : the labels, sorted; rows and columns of the matrices follow their order.
-    transition_matrix_ : T[i, j] = P(noisy = j | clean = i) as learnt.
-    initial_transition_matrix_ : T-hat before the revision; where `volminnet` and `tv` start.
-    noise_rate_ : the share of wrong labels that the method went by; None where it needs none.
-    history_ : one dict an epoch.
-    stopped_because_ : why the training ended.
-    warnings_ : what is doubtful about the result, in sentences.
-    out_of_sample_ : P(noisy | x) of every row in `fit` by a network that was not trained on it, and the codes
-        of the noisy labels; None where T-hat came from elsewhere, and after `load`.
+    classes_ : ndarray of shape (C,)
+        The labels, sorted. Rows and columns of the matrices follow their order.
+    transition_matrix_ : ndarray of shape (C, C)
+        T as it was learnt.
+    initial_transition_matrix_ : ndarray of shape (C, C)
+        T before the revision; for `volminnet` and `tv`, where it started.
+    noise_rate_ : float or None
+        The share of wrong labels that the method went by; None if it needs none.
+    history_ : list of dict
+        One record an epoch.
+    stopped_because_ : str
+        Why the training ended.
+    warnings_ : list of str
+        What is doubtful about the result, in sentences.
+    out_of_sample_ : tuple of ndarray, or None
+        P(noisy | x) of every row in `fit`, by a network that was not trained on it, and the codes of the
+        noisy labels. None if T came from elsewhere, and after `load`.
+
+    References
+    ----------
+    Xia, Liu, Wang, Han, Gong, Niu, Sugiyama, "Are Anchor Points Really Indispensable in Label-Noise
+    Learning?", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trevision import TRevisionClassifier, noise
+    >>> rng = np.random.default_rng(0)
+    >>> clean = np.arange(300) % 3
+    >>> x = np.eye(3)[clean] + 0.2 * rng.normal(size=(300, 3))
+    >>> noisy = noise.corrupt(clean, noise.pair_flip(3, 0.3), rng)
+    >>> model = TRevisionClassifier(random_state=0).fit(x, noisy)
+    >>> model.transition_matrix_.shape, bool(model.score(x, clean) > 0.9)
+    ((3, 3), True)
     """
 
     def __init__(
@@ -133,11 +163,28 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y, *, clean_X=None, clean_y=None) -> TRevisionClassifier:
-        """Learn from rows `X` with noisy labels `y`.
+    def fit(self, X: Any, y: Any, *, clean_X: Any = None, clean_y: Any = None) -> TRevisionClassifier:
+        """Learn from rows with noisy labels.
 
-        `clean_X` and `clean_y`, given together, are a trusted set: rows whose labels are right. They
-        select the epoch, in place of noisy validation labels.
+        Parameters
+        ----------
+        X : array-like of shape (n, features) or (n, channels, height, width)
+            The rows: a table, or images.
+        y : array-like of shape (n,)
+            Their labels, partly wrong, of any values.
+        clean_X, clean_y : array-like, optional
+            Rows whose labels are right, and these labels. They select the epoch, in place of noisy
+            validation labels.
+
+        Returns
+        -------
+        TRevisionClassifier
+            The classifier itself.
+
+        Raises
+        ------
+        ValueError
+            If a choice means nothing or is none for the method, or if the data are unfit.
         """
         method = find_method(self.method)
         options = Options(
@@ -193,13 +240,36 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.shape_ = tuple(x.shape[1:])
         return self
 
-    def predict(self, X) -> np.ndarray:
-        """The most probable clean label of each row."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable clean label of each row.
 
-    def predict_proba(self, X) -> np.ndarray:
-        """The clean posterior g(x), (n, C): what the labels would be without the noise."""
+        Parameters
+        ----------
+        X : array-like
+            Rows of the shape that `fit` had.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Values of `classes_`.
+        """
+        check_is_fitted(self)
+        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The clean posterior g(x): what the labels would be without the noise.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows of the shape that `fit` had.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            Probabilities, in the order of `classes_`.
+        """
         check_is_fitted(self)
         x = features(validate_data(self, X, reset=False, allow_nd=True))
         if tuple(x.shape[1:]) != self.shape_:
@@ -208,23 +278,47 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         if x.ndim == 2 and (self.network is None or isinstance(self.network, str)):
             # In single precision a row's probabilities change in the seventh digit with the rows around it.
             model, x = copy.deepcopy(model).double(), x.double()
-        probs = class_probs(model, x).double().numpy()
-        return probs / probs.sum(axis=1, keepdims=True)
+        return _normalised(class_probs(model, x).double().numpy())
 
-    def predict_noisy_proba(self, X) -> np.ndarray:
-        """The noisy posterior T'g(x), (n, C): what the labels would be if given with the same noise."""
+    def predict_noisy_proba(self, X: Any) -> np.ndarray:
+        """The noisy posterior T'g(x): what the labels would be if given with the same noise.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows of the shape that `fit` had.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            Probabilities, in the order of `classes_`.
+        """
         probs = self.predict_proba(X)
         if self.model_.transition is None:
             return probs
-        noisy = probs @ self.transition_matrix_
-        return noisy / noisy.sum(axis=1, keepdims=True)
+        return _normalised(probs @ self.transition_matrix_)
 
-    def find_label_issues(self, bootstrap: int = 100, level: float = 0.9) -> LabelIssues:
-        """Which of the labels in `fit` are probably wrong, and what they should be: see `LabelIssues`.
+    def find_label_issues(self, bootstrap: int = 200, level: float = 0.9) -> LabelIssues:
+        """Which of the labels in `fit` are probably wrong, and what they should be.
 
-        Rows are numbered as in `fit`, labels are codes into `classes_`. Each label is judged by a network
-        that was not trained on it; `fit` makes such predictions where T-hat is estimated from them.
-        `bootstrap` and `level` are for the intervals, as in `trevision.estimate`.
+        Each label is judged by a network that was not trained on it.
+
+        Parameters
+        ----------
+        bootstrap : int, default=200
+            Replicates that the intervals are made of.
+        level : float, default=0.9
+            The share of intervals that are to hold the truth.
+
+        Returns
+        -------
+        LabelIssues
+            Rows are numbered as in `fit`; labels are codes into `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If `fit` made no predictions for rows that a network was not trained on.
         """
         check_is_fitted(self)
         if self.out_of_sample_ is None:
@@ -236,7 +330,13 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         return find_label_issues(*self.out_of_sample_, bootstrap=bootstrap, level=level)
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted classifier to a folder: safetensors and JSON, nothing executable."""
+        """Write the fitted classifier to a folder: safetensors and JSON, nothing executable.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder to write to. It is made if it is not there.
+        """
         check_is_fitted(self)
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -265,7 +365,17 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path, network: nn.Module | None = None) -> TRevisionClassifier:
         """Read a classifier that `save` or `trevision fit` wrote.
 
-        A network of your own is not stored, only its numbers: pass a fresh one as `network`.
+        Parameters
+        ----------
+        folder : str or Path
+            The folder.
+        network : nn.Module, optional
+            A fresh network, if the classifier had one of your own: only its numbers are stored.
+
+        Returns
+        -------
+        TRevisionClassifier
+            The fitted classifier.
         """
         saved = load_model(Path(folder), None if network is None else copy.deepcopy(network))
         model = cls(
@@ -297,7 +407,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         self.initial_transition_matrix_ = initial
         self.transition_matrix_ = transition
 
-    def _trusted_set(self, clean_X, clean_y) -> dict[str, Any]:
+    def _trusted_set(self, clean_X: Any, clean_y: Any) -> dict[str, Any]:
         if clean_X is None and clean_y is None:
             return {}
         if clean_X is None or clean_y is None:
@@ -325,3 +435,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
 
     def _standardiser(self, x: torch.Tensor) -> nn.Module:
         return Standardise.from_data(x) if self.standardise else Standardise.identity(tuple(x.shape[1:]))
+
+
+def _normalised(probs: np.ndarray) -> np.ndarray:
+    rows: np.ndarray = probs / probs.sum(axis=1, keepdims=True)
+    return rows

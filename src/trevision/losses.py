@@ -39,6 +39,26 @@ def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction 
     """Plain cross-entropy against the labels as they are given.
 
     loss = -log g_y
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> round(cross_entropy(logits, labels).item(), 4)
+    0.7201
     """
     _check_shapes(logits, noisy_labels)
     return F.cross_entropy(logits, noisy_labels.long(), reduction=reduction, ignore_index=NO_LABEL)
@@ -56,6 +76,29 @@ def forward_nll(
     loss = -log sum_i T[i, y] g_i                             (Patrini et al. 2017, Theorem 2)
 
     Classifier-consistent: with the true T the minimiser's argmax is the clean Bayes classifier.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. It gets a gradient if it requires one.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> T = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+    >>> round(forward_nll(logits, labels, T).item(), 4)
+    0.5671
     """
     log_clean = _log_clean(logits, noisy_labels, transition)
     return _reduce(-log_noisy_prob(log_clean, noisy_labels, transition), reduction)
@@ -72,12 +115,41 @@ def backward_nll(
 
         loss = sum_j (T^-1)[y, j] (-log g_j)                      (Patrini et al. 2017, Theorem 1)
 
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. It gets a gradient if it requires one.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Raises
+    ------
+    ValueError
+        If T is singular, or too near to it.
+
+
     Notes
     -----
     The paper's Appendix B prints (T')^-1. What it claims of the loss, that its mean over noisy
     labels given the clean one is the clean loss, sum_y T[i, y] loss(y) = -log g_i, needs T^-1 under
     the paper's own T[i, j] = P(noisy = j | clean = i); the two agree for a symmetric T only.
     The loss may be negative, and is unbounded below: that is the method's, not a mistake.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> T = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+    >>> round(backward_nll(logits, labels, T).item(), 4)
+    0.5201
     """
     return _backward(logits, noisy_labels, invert(transition), reduction)
 
@@ -100,6 +172,31 @@ def reweight_nll(
     default), beta is an importance weight, a number. Live, it is a term to be minimised, and
     beta * (-log g_y) also falls when g_y goes to zero: a degenerate optimum. A `transition` that
     requires a gradient gets one either way, and only through beta: there is no other T in Eq. 3.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. It gets a gradient if it requires one.
+    live_weight : bool, default=False
+        Whether the gradient also reaches the logits through beta.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> T = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+    >>> round(reweight_nll(logits, labels, T).item(), 4)
+    0.482
     """
     log_clean = _log_clean(logits, noisy_labels, transition)
     in_weight = log_clean if live_weight else log_clean.detach()
@@ -134,8 +231,8 @@ def released_revision_nll(
         raise ValueError(
             f"delta must have the shape of initial, got {tuple(delta.shape)} and {tuple(initial.shape)}"
         )
-    place = torch.arange(1, len(logits) + 1, device=logits.device, dtype=delta.dtype)
-    into_label = _into_label(initial, noisy_labels) + place[:, None] * _into_label(delta, noisy_labels)
+    number = torch.arange(1, len(logits) + 1, device=logits.device, dtype=delta.dtype)
+    into_label = _into_label(initial, noisy_labels) + number[:, None] * _into_label(delta, noisy_labels)
     return _reduce(_weighted(log_clean, log_clean, noisy_labels, into_label), reduction)
 
 
@@ -145,6 +242,28 @@ def generalised_cross_entropy(
     """Between cross-entropy (q -> 0) and the mean absolute error (q = 1), which noise moves least.
 
     loss = (1 - g_y^q) / q                                    (Zhang and Sabuncu 2018, L_q)
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    q : float, default=0.7
+        In (0, 1].
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> round(generalised_cross_entropy(logits, labels, q=0.7).item(), 4)
+    0.4902
     """
     log_prob = -cross_entropy(logits, noisy_labels, reduction="none")
     return _reduce(generalised_of_log_prob(log_prob, q), reduction)
@@ -171,6 +290,30 @@ def symmetric_cross_entropy(
         loss = alpha (-log g_y) + beta (-sum_k g_k log q_k)       (Wang et al. 2019)
 
     q is the label as a distribution, with log 0 put at `log_zero`: the second sum is -log_zero (1 - g_y).
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    alpha, beta : float
+        The weights of cross-entropy and of its reverse.
+    log_zero : float, default=-4.0
+        What stands for log 0.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> round(symmetric_cross_entropy(logits, labels).item(), 4)
+    1.7725
     """
     log_prob = -cross_entropy(logits, noisy_labels, reduction="none")
     return _reduce(symmetric_of_log_prob(log_prob, alpha, beta, log_zero), reduction)
@@ -191,6 +334,29 @@ def volume_nll(
     """The Forward loss, and the volume of `transition` to be kept small while that is learnt too.
 
     loss = mean of -log (T'g)_y + volume_weight * log det T       (Li et al. 2021)
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. It gets a gradient if it requires one.
+    volume_weight : float, default=1e-4
+        The weight of log det T.
+
+    Returns
+    -------
+    Tensor
+        A scalar, the mean over the rows.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> T = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+    >>> round(volume_nll(logits, labels, T).item(), 4)
+    0.567
     """
     return forward_nll(logits, noisy_labels, transition) + volume_weight * log_volume(transition)
 
@@ -214,6 +380,29 @@ def total_variation_nll(
     """The Forward loss, less what rewards predictions for being far apart.
 
     loss = mean of -log (T'g)_y - gamma * total variation         (Zhang, Niu and Sugiyama 2021, Eq. 12)
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    noisy_labels : Tensor of shape (n,)
+        The given labels, 0 to C - 1.
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. It gets a gradient if it requires one.
+    gamma : float, default=0.1
+        The weight of the total variation.
+
+    Returns
+    -------
+    Tensor
+        A scalar, the mean over the rows.
+
+    Examples
+    --------
+    >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> T = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+    >>> round(total_variation_nll(logits, labels, T).item(), 4)
+    0.5059
     """
     return forward_nll(logits, noisy_labels, transition) - gamma * total_variation(logits)
 
@@ -284,7 +473,19 @@ def invert(transition: Tensor) -> Tensor:
 
 
 class ForwardLoss(nn.Module):
-    """`forward_nll` with a fixed transition matrix."""
+    """`forward_nll` with a fixed transition matrix.
+
+    Parameters
+    ----------
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. A copy is kept as a buffer.
+
+    Examples
+    --------
+    >>> loss = ForwardLoss(torch.tensor([[0.8, 0.2], [0.3, 0.7]]))
+    >>> round(loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])).item(), 4)
+    0.5671
+    """
 
     transition: Tensor
 
@@ -297,7 +498,19 @@ class ForwardLoss(nn.Module):
 
 
 class BackwardLoss(nn.Module):
-    """`backward_nll` with a fixed transition matrix, inverted once."""
+    """`backward_nll` with a fixed transition matrix, inverted once.
+
+    Parameters
+    ----------
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. A copy is kept as a buffer.
+
+    Examples
+    --------
+    >>> loss = BackwardLoss(torch.tensor([[0.8, 0.2], [0.3, 0.7]]))
+    >>> round(loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])).item(), 4)
+    0.5201
+    """
 
     inverse: Tensor
 
@@ -310,7 +523,21 @@ class BackwardLoss(nn.Module):
 
 
 class ReweightLoss(nn.Module):
-    """`reweight_nll` with a fixed transition matrix."""
+    """`reweight_nll` with a fixed transition matrix.
+
+    Parameters
+    ----------
+    transition : Tensor of shape (C, C)
+        T, with rows that sum to 1. A copy is kept as a buffer.
+    live_weight : bool, default=False
+        Whether the gradient also reaches the logits through the weight.
+
+    Examples
+    --------
+    >>> loss = ReweightLoss(torch.tensor([[0.8, 0.2], [0.3, 0.7]]))
+    >>> round(loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])).item(), 4)
+    0.482
+    """
 
     transition: Tensor
 

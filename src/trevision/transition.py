@@ -70,6 +70,35 @@ class Transition(TransitionModule):
     """T-hat + Delta T: starts at the estimate `initial` and, unless frozen, is learnt.
 
     With a `prior` the start is `initial` projected to what the prior admits, and so is every matrix after it.
+
+    Parameters
+    ----------
+    initial : Tensor of shape (C, C)
+        T-hat, with rows that sum to 1.
+    parameterisation : {"slack", "projected", "simplex", "frozen"}, default="frozen"
+        How Delta T may move: see the top of this module.
+    prior : Prior or None, default=None
+        What is known of T. Only `simplex` and `frozen` keep to it.
+
+    Attributes
+    ----------
+    matrix : Tensor of shape (C, C)
+        T-hat + Delta T as it is now.
+    delta : Tensor of shape (C, C)
+        Delta T.
+    free : nn.Parameter or None
+        What is learnt; None if T is frozen.
+
+    Raises
+    ------
+    ValueError
+        If `initial` is no transition matrix, or the prior could be violated.
+
+    Examples
+    --------
+    >>> transition = Transition(torch.tensor([[0.9, 0.1], [0.2, 0.8]]), "simplex")
+    >>> transition(torch.tensor([[1.0, 0.0]]))
+    tensor([[0.9000, 0.1000]], grad_fn=<MmBackward0>)
     """
 
     def __init__(

@@ -18,7 +18,8 @@ def fit(problem: Problem) -> Learned:
     loss = BackwardLoss(torch.tensor(initial.matrix, dtype=torch.float32)).to(problem.runtime.fabric.device)
 
     def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
-        return loss(logits, noisy_labels)
+        corrected: Tensor = loss(logits, noisy_labels)
+        return corrected
 
     trained = train_classifier(problem, posterior, initial, objective, weighted=True)
     return conclude(problem, initial, [posterior, trained])

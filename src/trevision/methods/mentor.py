@@ -49,7 +49,8 @@ class Mentor(nn.Module):
         _, (last, _) = self.recent(recent)
         percent = torch.full_like(labels, min(int(100 * time), 99))
         parts = [last[0], last[1], self.label(labels), self.time(percent)]
-        return self.out(torch.tanh(self.hidden(torch.cat(parts, dim=1)))).squeeze(1)
+        logits: Tensor = self.out(torch.tanh(self.hidden(torch.cat(parts, dim=1))))
+        return logits.squeeze(1)
 
 
 class Watched(nn.Module):
@@ -71,7 +72,8 @@ class Watched(nn.Module):
         self.register_buffer("epochs_begun", torch.tensor(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.network(x)
+        logits: Tensor = self.network(x)
+        return logits
 
     @torch.no_grad()
     def record(self, epoch: int, rows: Tensor, losses: Tensor, share: float) -> None:
@@ -160,7 +162,8 @@ def learn_mentor(
         target = below if step < PREDEFINED_STEPS else right[rows]
         logits = mentor(recent, labels[rows], epoch / len(losses))
         optimizer.zero_grad()
-        F.binary_cross_entropy_with_logits(logits, target).backward()
+        loss = F.binary_cross_entropy_with_logits(logits, target)
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return mentor
 

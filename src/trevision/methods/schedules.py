@@ -30,34 +30,58 @@ GENTLE_RATE = 5e-2
 
 @dataclass(frozen=True)
 class Schedule:
-    """The three phases of Algorithm 1 and the choices that go with them."""
+    """The three phases of Algorithm 1 and the choices that go with them.
+
+    Parameters
+    ----------
+    noisy_posterior : Phase
+        Stage 1: plain cross-entropy on noisy labels.
+    classifier : Phase
+        Stage 2, step 3: the corrected loss with T-hat.
+    revision : Phase
+        Stage 2, step 4: the corrected loss with T-hat + Delta T.
+    anchor_percentile : float | Literal["usual"] | None, default="usual"
+        Which instance serves `anchor` and `dual-t` as anchor point: this percentile of the posterior,
+        the usual one for the number of classes (97 for ten), or its maximum if None.
+    parameterisation : Parameterisation, default="slack"
+        How Delta T may move in the revision.
+    live_weight : bool, default=True
+        Whether the revision's gradient flows through Reweight's weight.
+    gentle : bool, default=False
+        Whether losses that need it get a lower rate: see `gentle_rate` and `classifier_through`.
+    bold : bool, default=False
+        Whether Forward gets a higher rate under heavy noise: see `classifier_through`.
+    revision_loss : RevisionLoss, default="eq3"
+        What Reweight's revision minimises: Eq. 3, or what the authors' released code does.
+    select_by : Criterion, default="error"
+        What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss; or the
+        last.
+    estimator : str, default=ANCHOR
+        Where T-hat comes from: the paper's anchor points, or another of `estimation.METHODS`, which
+        are given out-of-sample predictions.
+    folds : int, default=FOLDS
+        The number of parts into which rows are divided for out-of-sample predictions.
+
+    Examples
+    --------
+    >>> from trevision import Phase, Schedule
+    >>> short = Schedule(Phase(5), Phase(10, decay="one-cycle"), Phase(5, optimizer="adam", lr=1e-4))
+    >>> short.epochs
+    20
+    """
 
     noisy_posterior: Phase
-    """Stage 1: plain cross-entropy on noisy labels."""
     classifier: Phase
-    """Stage 2, step 3: the corrected loss with T-hat."""
     revision: Phase
-    """Stage 2, step 4: the corrected loss with T-hat + Delta T."""
     anchor_percentile: float | Literal["usual"] | None = "usual"
-    """Which instance serves `anchor` and `dual-t` as anchor point: this percentile of the posterior, the
-    usual one for the number of classes (97 for ten), or its maximum if None."""
     parameterisation: Parameterisation = "slack"
-    """How Delta T may move in the revision."""
     live_weight: bool = True
-    """Whether the revision's gradient flows through Reweight's weight."""
     gentle: bool = False
-    """Whether losses that need it get a lower rate: see `gentle_rate` and `classifier_through`."""
     bold: bool = False
-    """Whether Forward gets a higher rate under heavy noise: see `classifier_through`."""
     revision_loss: RevisionLoss = "eq3"
-    """What Reweight's revision minimises: Eq. 3, or what the authors' released code does."""
     select_by: Criterion = "error"
-    """What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss; or the last."""
     estimator: str = ANCHOR
-    """Where T-hat comes from: the paper's anchor points, or another of `estimation.METHODS`, which are given
-    out-of-sample predictions."""
     folds: int = FOLDS
-    """The number of parts into which rows are divided for out-of-sample predictions."""
 
     @property
     def gentle_rate(self) -> float:
@@ -182,7 +206,7 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
     Small data get more epochs and smaller batches, so that each stage still makes some hundred steps.
     """
     small = rows < SMALL
-    batch = min(128, max(32, 2 ** round(math.log2(max(rows, 1) / 20))))
+    batch = min(128, max(32, 1 << max(0, round(math.log2(max(rows, 1) / 20)))))
     steps = math.ceil(rows / batch)
     decay = 1e-3 if small else 1e-4
 

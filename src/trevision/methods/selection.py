@@ -52,7 +52,8 @@ class Pair(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
-            return self.first(x)
+            alone: Tensor = self.first(x)
+            return alone
         return torch.stack([self.first(x), self.second(x)])
 
 

@@ -16,35 +16,59 @@ Decay = Literal["constant", "steps", "one-cycle"]
 
 @dataclass(frozen=True)
 class Phase:
-    """The optimiser of one stage, its learning rate over time, and when it ends."""
+    """The optimiser of one stage, its learning rate over time, and when it ends.
+
+    Parameters
+    ----------
+    epochs : int
+        The number of epochs.
+    optimizer : Optimizer, default="sgd"
+        The optimiser: sgd or adam.
+    lr : float, default=1e-2
+        The (highest) learning rate of the network.
+    lr_transition : float | None, default=None
+        The learning rate of Delta T; that of the network if not given.
+    optimizer_transition : Optimizer | None, default=None
+        The optimiser of Delta T; the network's, in one, if not given.
+    momentum : float, default=0.9
+        SGD's momentum.
+    weight_decay : float, default=1e-4
+        Weight decay of the network; Delta T is never decayed.
+    batch_size : int, default=128
+        Rows in a batch.
+    decay : Decay, default="constant"
+        How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to
+        zero).
+    milestones : tuple[int, ...], default=()
+        For steps: the epochs after which the rate is divided by ten.
+    augmentation : str | None, default=None
+        How training images are varied, one of `data.AUGMENTATIONS`; as is usual for the data if not
+        given.
+    average : float, default=0.0
+        Weights are averaged over about this many of the latest epochs, and the average is what is
+        measured and selected; 0 takes the weights as they are.
+    patience : int | None, default=None
+        Stop after this many epochs without a better noisy validation score; never, if not given.
+
+    Examples
+    --------
+    >>> Phase(epochs=20, lr=0.05, decay="one-cycle").batch_size
+    128
+    """
 
     epochs: int
-    """The number of epochs."""
     optimizer: Optimizer = "sgd"
-    """The optimiser: sgd or adam."""
     lr: float = 1e-2
-    """The (highest) learning rate of the network."""
     lr_transition: float | None = None
-    """The learning rate of Delta T; that of the network if not given."""
     optimizer_transition: Optimizer | None = None
-    """The optimiser of Delta T; the network's, in one, if not given."""
     momentum: float = 0.9
-    """SGD's momentum."""
     weight_decay: float = 1e-4
-    """Weight decay of the network; Delta T is never decayed."""
     batch_size: int = 128
-    """Rows in a batch."""
     decay: Decay = "constant"
-    """How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to zero)."""
     milestones: tuple[int, ...] = ()
-    """For steps: the epochs after which the rate is divided by ten."""
     augmentation: str | None = None
-    """How training images are varied, one of `data.AUGMENTATIONS`; as is usual for the data if not given."""
     average: float = 0.0
-    """Weights are averaged over about this many of the latest epochs, and the average is what is measured and
-    selected; 0 takes the weights as they are."""
     patience: int | None = None
-    """Stop after this many epochs without a better noisy validation score; never, if not given."""
 
     def check(self) -> None:
         """Raise a ValueError for a word that means nothing or a number that cannot be."""

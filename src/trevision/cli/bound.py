@@ -6,7 +6,6 @@ from pathlib import Path
 
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import RunPath, console, errors, table
-from trevision.reproduce.bound import bound_of_run
 
 
 def bound(run_folder: RunPath, /, delta: float = 0.05, data_dir: Path | None = None) -> None:
@@ -25,17 +24,19 @@ def bound(run_folder: RunPath, /, delta: float = 0.05, data_dir: Path | None = N
         delta: The probability with which the bound may fail.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
+    from trevision.reproduce.bound import bound_of_run
+
     with data_bar(errors, "the run's source") as reading:
-        found = bound_of_run(run_folder, delta, data_dir, reading)
-    theorem, gap = found.bound, found.gap
+        checked = bound_of_run(run_folder, delta, data_dir, reading)
+    theorem, gap = checked.bound, checked.gap
     rows = [
         (
-            f"M_{place}, {layer.name}",
+            f"M_{number}, {layer.name}",
             f"{layer.norm:.4g}",
             f"{layer.kernel_norm:.4g}",
             f"{layer.bias_norm:.4g}",
         )
-        for place, layer in enumerate(theorem.layers, start=1)
+        for number, layer in enumerate(theorem.layers, start=1)
     ]
     console.print(table(["Frobenius norm", "matrix", "as stored", "bias"], rows))
     rows_of_terms = [
@@ -55,7 +56,7 @@ def bound(run_folder: RunPath, /, delta: float = 0.05, data_dir: Path | None = N
         ("empirical gap", f"{gap.gap:.4g}"),
     ]
     console.print(table(["", str(run_folder)], rows_of_terms))
-    if not found.transition_is_valid:
+    if not checked.transition_is_valid:
         errors.print(
             "warning: T has an entry below zero or a diagonal entry that is not its row's largest; "
             "the theorem assumes neither"

@@ -22,11 +22,11 @@ def data(data_dir: Path | None = None) -> None:
     """
     rows = [
         (
-            one.name,
-            one.description,
-            str(one.found_at or _how_to_get(one.on_request)),
+            source.name,
+            source.description,
+            str(source.found_at or _how_to_get(source.on_request)),
         )
-        for one in available(data_dir)
+        for source in available(data_dir)
     ]
     console.print(table(["name", "what it is", "where"], rows))
     console.print("Looked in: " + ", ".join(map(str, search_folders(data_dir))))

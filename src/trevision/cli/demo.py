@@ -7,7 +7,6 @@ from pathlib import Path
 
 from trevision.cli.progress import RichProgress
 from trevision.cli.terminal import accuracy, console, errors, number, table
-from trevision.reproduce.demo import METHODS, NOISE, SEEDS, SOURCE, demonstrate
 
 
 def demo(out: Path = Path("demo-output")) -> None:
@@ -24,17 +23,19 @@ def demo(out: Path = Path("demo-output")) -> None:
     Args:
         out: The folder for the picture and the six runs; what it holds of an earlier demo is replaced.
     """
-    _clear_demo(out)
+    from trevision.reproduce.demo import METHODS, NOISE, SEEDS, SOURCE, demonstrate
+
+    _clear_demo(out, {f"{method}-{seed}" for method in METHODS for seed in SEEDS} | {"transition.svg"})
     result = demonstrate(out, lambda title: RichProgress(title, errors))
     rows = [
         (
             method,
             str(seed),
-            accuracy(one["test_accuracy"]),
-            number(one["initial_transition_error"]),
-            number(one["transition_error"]) if one["uses_transition"] else "-",
+            accuracy(run["test_accuracy"]),
+            number(run["initial_transition_error"]),
+            number(run["transition_error"]) if run["uses_transition"] else "-",
         )
-        for (method, seed), one in result.results.items()
+        for (method, seed), run in result.results.items()
     ]
     rows += [
         (
@@ -60,9 +61,8 @@ def demo(out: Path = Path("demo-output")) -> None:
     console.print(f"Picture of T: {result.picture}", soft_wrap=True)
 
 
-def _clear_demo(out: Path) -> None:
-    """Make room for a demo without touching anything that is not an earlier demo's."""
-    ours = {f"{method}-{seed}" for method in METHODS for seed in SEEDS} | {"transition.svg"}
+def _clear_demo(out: Path, ours: set[str]) -> None:
+    """Make room for a demo: only what is named `ours`, an earlier demo's, is removed."""
     if out.exists() and (not out.is_dir() or any(path.name not in ours for path in out.iterdir())):
         raise ValueError(f"out must be a new folder or that of an earlier demo, got {out}")
     shutil.rmtree(out, ignore_errors=True)

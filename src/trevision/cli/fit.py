@@ -10,8 +10,6 @@ import tyro
 
 from trevision.cli.progress import RichProgress, data_bar
 from trevision.cli.terminal import Source, accuracy, console, errors, number, table
-from trevision.methods.stages import TransitionWarning
-from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
 
 
@@ -46,6 +44,9 @@ def fit(
         out: The run folder to write.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
+    from trevision.methods.stages import TransitionWarning
+    from trevision.runs.run import run
+
     with (
         RichProgress(f"{settings.method} on {source}", errors) as progress,
         data_bar(errors, source) as reading,

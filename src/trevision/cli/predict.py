@@ -6,7 +6,6 @@ from pathlib import Path
 
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import RunPath, Source, accuracy, console, errors
-from trevision.runs.predict import predict_to_csv
 
 
 def predict(
@@ -35,6 +34,8 @@ def predict(
         out: The CSV file to write.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
+    from trevision.runs.predict import predict_to_csv
+
     with data_bar(errors, source) as reading:
         done = predict_to_csv(run_folder, source, out, data_dir, reading)
     console.print(f"{done.rows} predictions written to {out}", soft_wrap=True)

@@ -23,16 +23,16 @@ def load_torchvision_weights(network: nn.Module, path: str | PathLike[str]) -> t
     Returns the names of the parameters left at their fresh initialisation: `()`, or those of `fc`.
     """
     path = Path(path)
-    found = _read_tensors(path)
+    stored = _read_tensors(path)
     wanted = network.state_dict()
 
-    fresh = HEAD if _differs_only_in_classes(found, wanted) else ()
-    missing = [name for name in wanted if name not in found and not name.endswith(".num_batches_tracked")]
-    unexpected = [name for name in found if name not in wanted]
+    fresh = HEAD if _differs_only_in_classes(stored, wanted) else ()
+    missing = [name for name in wanted if name not in stored and not name.endswith(".num_batches_tracked")]
+    unexpected = [name for name in stored if name not in wanted]
     misshapen = [
-        f"{name}: {_times(found[name])} in the file and {_times(wanted[name])} in the network"
+        f"{name}: {_times(stored[name])} in the file and {_times(wanted[name])} in the network"
         for name in wanted
-        if name in found and name not in fresh and found[name].shape != wanted[name].shape
+        if name in stored and name not in fresh and stored[name].shape != wanted[name].shape
     ]
     complaints = [
         f"{what} ({_first_few(names)})"
@@ -45,7 +45,7 @@ def load_torchvision_weights(network: nn.Module, path: str | PathLike[str]) -> t
             f"{', '.join(complaints)}; "
             "take the file of the same ResNet (ImageNet weights fit resnet50 with 3 channels)"
         )
-    network.load_state_dict({name: found[name] for name in found if name not in fresh}, strict=False)
+    network.load_state_dict({name: stored[name] for name in stored if name not in fresh}, strict=False)
     return fresh
 
 
@@ -76,11 +76,11 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _differs_only_in_classes(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> bool:
+def _differs_only_in_classes(stored: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> bool:
     """Whether both have a sound `fc` of the same input width, for different numbers of classes."""
-    if not all(name in tensors for name in HEAD for tensors in (found, wanted)):
+    if not all(name in tensors for name in HEAD for tensors in (stored, wanted)):
         return False
-    (weight, bias), (our_weight, _) = ([tensors[name] for name in HEAD] for tensors in (found, wanted))
+    (weight, bias), (our_weight, _) = ([tensors[name] for name in HEAD] for tensors in (stored, wanted))
     return (
         weight.shape[1:] == our_weight.shape[1:]
         and bias.shape == weight.shape[:1]

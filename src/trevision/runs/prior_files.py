@@ -38,7 +38,7 @@ def named_in(text: str | None) -> list[str]:
 
 def _read_known_rows(name: str, num_classes: int) -> dict[int, np.ndarray]:
     matrix = _read_matrix(name, "known", num_classes)
-    rows = {place: row for place, row in enumerate(matrix) if not np.isnan(row).all()}
+    rows = {label: row for label, row in enumerate(matrix) if not np.isnan(row).all()}
     if not rows:
         raise DataError(f"{name}: must hold at least one row of T, got only blank ones")
     return rows

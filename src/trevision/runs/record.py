@@ -79,7 +79,7 @@ def _against_truth(
     of a method without T, P(given | x). The initial one comes from out-of-sample predictions, where the run
     made any, and T-hat.
     """
-    data, found = problem.data, problem.out_of_sample
+    data, predicted = problem.data, problem.out_of_sample
     initial_auc = learned_auc = None
     if truth.true_train_y is not None:
         model = copy.deepcopy(learned.model).to(problem.runtime.fabric.device)
@@ -89,8 +89,8 @@ def _against_truth(
         initial = learned.initial_transition
         # A method that learns T from the start begins with a T that says nothing.
         estimated = find_method(settings.method).starts_from_estimate
-        if found is not None and estimated and np.isfinite(initial).all():
-            posterior = invert(found.train_probs, initial)
+        if predicted is not None and estimated and np.isfinite(initial).all():
+            posterior = invert(predicted.train_probs, initial)
             initial_auc = wrong_label_auc(posterior, initial, data.train_y, truth.true_train_y)
     return {
         "initial_transition_error": error_of(learned.initial_transition, truth),

@@ -29,7 +29,7 @@ class Phase:
     lr_transition : float | None, default=None
         The learning rate of Delta T; that of the network if not given.
     optimizer_transition : Optimizer | None, default=None
-        The optimiser of Delta T; the network's, in one, if not given.
+        The optimiser of Delta T; if not given, the network's moves both.
     momentum : float, default=0.9
         SGD's momentum.
     weight_decay : float, default=1e-4
@@ -80,7 +80,7 @@ class Phase:
         }
         for name, known in words.items():
             if getattr(self, name) not in known:
-                choices = ", ".join(str(one) for one in known if one is not None)
+                choices = ", ".join(word for word in known if word is not None)
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for name, least in {"epochs": 0, "batch_size": 1, "average": 0, "weight_decay": 0, "lr": 0}.items():
             if not getattr(self, name) >= least:

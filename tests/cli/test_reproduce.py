@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from trevision.cli import main
-from trevision.reproduce.job import Done, Job, work
+from trevision.reproduce.job import Done, Job, stage_folder, work
 from trevision.reproduce.sharing import shared_stages
 from trevision.runs.settings import Hardware, Settings
 
@@ -39,6 +40,10 @@ def reproduce(results: Path, *arguments: object) -> None:
     main(command(results, *arguments)[3:])
 
 
+def timeless(result: dict[str, object]) -> dict[str, object]:
+    return {**result, "seconds": 0, "date": ""}
+
+
 def recorded(results: Path) -> dict[str, object]:
     """All that a grid leaves and that does not tell the time."""
     left: dict[str, object] = {}
@@ -49,7 +54,12 @@ def recorded(results: Path) -> dict[str, object]:
         if path.name == "metrics.jsonl":
             left[name] = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
         elif path.name == "result.json":
-            left[name] = {**json.loads(path.read_text()), "seconds": 0}
+            left[name] = timeless(json.loads(path.read_text()))
+        elif path.suffix == ".jsonl":
+            runs = [json.loads(line) for line in path.read_text().splitlines()]
+            left[name] = [{**run, "result": timeless(run["result"])} for run in runs]
+        elif path.suffix == ".parquet":
+            left[name] = parquet.read_table(path).drop_columns("seconds")
         else:
             left[name] = path.read_bytes()
     return left
@@ -81,16 +91,16 @@ def test_a_table_is_written_in_every_form_and_models_are_not_kept(finished):
     assert written == {".md", ".csv", ".tex", ".svg"}
     assert not list(finished.rglob("*.safetensors"))
     assert ".stages/" in (finished / ".gitignore").read_text().splitlines()
-    runs = list(finished.glob("*/result.json"))
+    runs = list(finished.glob("runs/*/result.json"))
     assert len(runs) == 4
 
 
 def test_finished_runs_are_not_run_again(finished, capsys):
-    before = {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
+    before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*.json*")}
     reproduce(finished, *TINY, "--docs", finished / "docs")
     out = capsys.readouterr()
     assert "finished (" not in out.err
-    assert before == {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
+    assert before == {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*.json*")}
     page = (finished / "docs" / "table3-digits-quick-n150-part.md").read_text()
     assert "--train-size 150" in page
     assert (finished / "docs" / "table3-digits-quick-n150-part.svg").exists()
@@ -104,13 +114,13 @@ def test_killing_the_whole_group_and_starting_again_ends_with_the_same_bits(fini
         command(tmp_path, *TINY), start_new_session=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 300
-    while sum(len(path.read_text().splitlines()) for path in tmp_path.glob("*/metrics.jsonl")) < 40:
+    while sum(len(path.read_text().splitlines()) for path in tmp_path.glob("runs/*/metrics.jsonl")) < 40:
         assert process.poll() is None, "the grid ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert len(list(tmp_path.glob("*/result.json"))) < 4
+    assert len(list(tmp_path.glob("runs/*/result.json"))) < 4
     reproduce(tmp_path, *TINY)
     assert recorded(tmp_path) == recorded(finished)
 
@@ -138,7 +148,7 @@ def test_a_failing_run_is_named_with_its_reason_the_others_finish_and_the_status
     assert "1 failed" in told.out
     table = (tmp_path / "results" / "tables" / "table1-digits-quick-n150-part.csv").read_text()
     assert ",test_accuracy,1," in table
-    assert len(list((tmp_path / "results").glob("*/error.json"))) == 1
+    assert len(list((tmp_path / "results").glob("runs/*/error.json"))) == 1
 
 
 def test_a_dry_run_runs_nothing_and_tells_runs_number_and_time(finished, tmp_path, capsys):
@@ -160,10 +170,10 @@ def test_figure_1_needs_no_runs_and_figure_3_shows_recorded_ones(finished, tmp_p
     reproduce(tmp_path, "figure1")
     assert "0.2796" in capsys.readouterr().out
     assert (tmp_path / "tables" / "figure1.svg").exists()
-    runs = len(list(finished.glob("*/result.json")))
+    runs = len(list(finished.glob("runs/*/result.json")))
     arguments = [one for one in TINY[1:] if one != "reweight"]
     reproduce(finished, "figure3", *arguments, "--docs", tmp_path / "docs")
-    assert len(list(finished.glob("*/result.json"))) == runs
+    assert len(list(finished.glob("runs/*/result.json"))) == runs
     assert "reweight-r-N/A (n = 1)" in (tmp_path / "docs" / "figure3-digits-quick-n150-part.svg").read_text()
     for path in (finished / "tables").glob("figure3*"):
         path.unlink()
@@ -304,7 +314,7 @@ def test_runs_of_a_file_that_has_changed_are_not_shown_and_its_stages_are_not_sh
         stages.append(shared_stages(str(tmp_path / "four.npz"), settings, Hardware(accelerator="cpu")))
         if kept == 0.7:
             reproduce(tmp_path / "results", *how)
-            assert (tmp_path / "results" / ".stages" / stages[0]["noisy-posterior"]).is_dir()
+            assert stage_folder(tmp_path / "results", stages[0]["noisy-posterior"]).is_dir()
     assert not set(stages[0].values()) & set(stages[1].values())
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:

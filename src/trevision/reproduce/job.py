@@ -1,20 +1,24 @@
-"""One run of a grid, as a worker does it: whatever happens, its folder tells."""
+"""One run of a grid, as a worker does it: a result or an error, always in its folder."""
 
 from __future__ import annotations
 
+import shutil
 import traceback
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trevision.files import write_json
+from trevision.reproduce.archive import run_folder
 from trevision.reproduce.estimators import ESTIMATORS, compare_estimators
+from trevision.reproduce.outcomes import ERROR_FILE
 from trevision.reproduce.sharing import STAGES_FOLDER, SharedStore, run_name, shared_stages
+from trevision.runs import provenance
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings, run_config
 from trevision.training.loop import TrainingDiverged
 
-ERROR_FILE = "error.json"
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -34,25 +38,35 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        return self.results / self.name
+        return run_folder(self.results, self.name)
 
     @property
     def stages(self) -> dict[str, Path]:
         """The folders of the stages that this run shares with others."""
         shared = shared_stages(self.source, self.settings, self.hardware)
-        return {name: self.results / STAGES_FOLDER / key for name, key in shared.items()}
+        return {name: stage_folder(self.results, key) for name, key in shared.items()}
+
+
+def stage_folder(results: Path, key: str) -> Path:
+    """Where a shared stage lies. Each version of the numbers has its own: newer code trains it again."""
+    return results / STAGES_FOLDER / _version() / key
+
+
+def _version() -> str:
+    return f"numerics-{provenance.NUMERICS}"
 
 
 @dataclass(frozen=True)
 class Done:
-    """The end of a job: `error` and `reason` are empty if it went well."""
+    """How a job ended: `error` and `reason` are empty if it went well."""
 
     error: str = ""
     reason: str = ""
 
 
 def work(job: Job) -> Done:
-    """Run a job; an error ends in its folder and in what is returned, never in the caller."""
+    """Run a job. An error is written to its folder and returned, never raised."""
+    provenance.code()  # as it is when the run begins
     try:
         (job.folder / ERROR_FILE).unlink(missing_ok=True)
         with warnings.catch_warnings():
@@ -65,9 +79,11 @@ def work(job: Job) -> Done:
                 job.folder,
                 job.hardware,
                 job.data_dir,
-                store=SharedStore(job.folder / "checkpoints", job.stages),
+                # Like shared stages, one's own are not continued by newer code.
+                store=SharedStore(job.folder / CHECKPOINTS / _version(), job.stages),
                 keep_model=job.keep_model,
             )
+        shutil.rmtree(job.folder / CHECKPOINTS, ignore_errors=True)
     except Exception as error:
         foreseen = isinstance(error, ValueError | OSError | TrainingDiverged)
         trace = None if foreseen else traceback.format_exc()

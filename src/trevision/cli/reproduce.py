@@ -34,7 +34,7 @@ def _listed(spec: Spec) -> str:
     return f"{spec.name}: {spec.title}{how}{'' if spec.in_paper else ', beyond the paper'}"
 
 
-HELP = "; ".join(map(_listed, SPECS.values())) + "."
+HELP = "One of\n" + "\n".join(map(_listed, SPECS.values()))
 What = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT", help=HELP)]
 
 

@@ -339,7 +339,7 @@ ONE = (
     "--seeds",
     "1",
 )
-ONE += ("--train-size", "150", "--workers", "1")
+ONE += ("--seeds", "1", "--train-size", "150", "--workers", "1")
 
 
 def lines(results: Path) -> dict[str, dict]:

@@ -21,7 +21,7 @@ from trevision.reproduce.grid import record_finished
 from trevision.reproduce.outcomes import outcome, unfinished
 from trevision.reproduce.plans import Planned, make_plan, planned_runs
 from trevision.runs import provenance
-from trevision.runs.settings import canonical, run_config
+from trevision.runs.settings import canonical, files_of, run_config
 
 RNG = np.random.default_rng(0)
 RESULTS = Path(__file__).parents[2] / "results"
@@ -242,6 +242,20 @@ def test_a_comparison_of_estimators_keeps_the_t_of_each(tmp_path):
     assert outcome(run, tmp_path).result["seconds"] == 3.5
 
 
+def test_a_comparison_is_not_made_anew_without_an_estimator_that_took_part(tmp_path, monkeypatch):
+    plan = make_plan("floor", "digits", ("anchor",), ("sym-20",), "quick", seeds=1, seeds_without_anchors=0)
+    runs = planned_runs(plan)
+    part = {"transition_error": 0.1, "seconds": 1.0}
+    finish(runs[0], tmp_path, estimates={"anchor": part, "cleanlab": part}, numerics=0)
+    installed = {"cleanlab": ""}
+    monkeypatch.setattr("trevision.reproduce.outcomes.lacking", lambda name: installed.get(name, ""))
+    assert unfinished(runs, tmp_path) == []
+    assert unfinished(runs, tmp_path, refresh=True) == runs
+    installed["cleanlab"] = "cleanlab is not installed"
+    with pytest.raises(ValueError, match="must not lose what is recorded of cleanlab .* not installed"):
+        unfinished(runs, tmp_path, refresh=True)
+
+
 def test_a_config_that_names_a_file_is_recorded_without_its_path_and_a_change_is_noticed(
     tmp_path, monkeypatch
 ):
@@ -251,8 +265,6 @@ def test_a_config_that_names_a_file_is_recorded_without_its_path_and_a_change_is
     (run,) = planned_runs(plan)
     results = tmp_path / "results"
     finish(run, results)
-    from trevision.runs.settings import files_of
-
     config = run_config(run.source, run.settings) | {"files": files_of(run.source, run.settings)}
     write_json(run_folder(results, run.name) / "config.json", config)
     record(tables_of(plan), results)

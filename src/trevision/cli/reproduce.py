@@ -94,7 +94,7 @@ def reproduce(
         workers: Runs at a time, each in a process of one thread; as many as there are cores if not given.
         ray: Run on a Ray cluster: its address, or local to start one here.
         accelerator: cpu, cuda or mps.
-        results: The folder of the runs.
+        results: The folder of recorded runs.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
         dry_run: Only tell which runs there are to do, about how long they take, and what older code made.
         refresh: Run anew what older code made. Each recorded run stays until the new one is finished.
@@ -139,7 +139,7 @@ def reproduce(
 
 
 def _noise(name: str) -> str:
-    """A noise by its one name; a file is read with the data, whose classes it must have."""
+    """The usual spelling of a noise's name; of a file, only whether it exists."""
     if name == REAL:
         return name
     if Path(name).suffix in (".csv", ".npy"):
@@ -157,7 +157,7 @@ def _plans(
     noises: Sequence[str],
     **how: Any,
 ) -> list[Plan]:
-    """The plans, one a data set, once the names in them are known to mean something."""
+    """Check the arguments, and make a plan for each data set."""
     schedule = schedule or spec.schedule
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
@@ -232,7 +232,7 @@ def _tell_plan(runs: Sequence[Planned], conditions: Conditions, workers: int, re
 
 
 def _in_words(estimate: Estimate, workers: int) -> str:
-    """An estimate as a sentence that says what it does not cover."""
+    """An estimate as a sentence, with the number of runs it does not cover."""
     methods = ", ".join(dict.fromkeys(run.row.method for run in estimate.unknown))
     lacking = f"nothing like {len(estimate.unknown)} of them ({methods}) is recorded" if methods else ""
     if not estimate.seconds:

@@ -24,7 +24,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run's result (None: it has no such number), and how it is written."""
+    """A number of a run's result, and how it is written. `of` gives None if a result has no such number."""
 
     name: str
     title: str
@@ -112,7 +112,7 @@ class Table:
 
 
 def tabulate(plan: Plan, results: Path) -> Table:
-    """The table of a plan, by its first measure, from the runs in the folder `results`, finished or not."""
+    """The table of a plan in its first measure, from the runs in the folder `results`."""
     return tabulate_each(plan, results)[plan.spec.measures[0]]
 
 

@@ -18,9 +18,9 @@ from trevision.runs.pictures import bare, save_picture
 BLUE, ORANGE, RED = "#1f6fb4", "#d9730d", "#b8303f"
 PANELS_ABREAST = 3
 ACCURACIES = (10, 50, 80, 90, 95, 98, 99, 99.5, 99.8)
-"""Where an axis that is logarithmic in the error has its marks."""
+"""The marks of an axis that is logarithmic in the error."""
 LEAST_RATIO, LEAST_WRONG = 0.1, 0.05
-"""Where logarithmic axes end, of multiples of the floor and of percent wrong; less is drawn there."""
+"""The least values on logarithmic axes, of multiples of the floor and percent wrong; less is drawn there."""
 
 Dot = tuple[float, float]  # mean and standard deviation; nan where there is no number
 NOWHERE = (math.nan, 0.0)
@@ -28,7 +28,7 @@ NOWHERE = (math.nan, 0.0)
 
 @dataclass(frozen=True)
 class Dots:
-    """One kind of number: its dots, line by line, in each panel, and how they look."""
+    """The dots of one kind of number, in each panel a dot a row, and how they look."""
 
     label: str
     colour: str
@@ -193,7 +193,7 @@ def _wrong_percent(cell: Cell) -> Dot:
 
 
 def _at_least(least: float, dot_of: Callable[[Cell], Dot]) -> Callable[[Cell], Dot]:
-    """Dots no further to the left than an axis reaches; none stays none."""
+    """The same dots, but none below `least`; a missing dot stays missing."""
 
     def dot(cell: Cell) -> Dot:
         mean, std = dot_of(cell)

@@ -85,7 +85,7 @@ class FloorTable:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Each row once: that with anchor points stands for both."""
+        """Each row once, although a plan has it with and without anchor points."""
         return [row for row in self.plan.rows if row.anchors == self.plan.anchors[0]]
 
     @cached_property
@@ -137,7 +137,7 @@ class FloorTable:
 
 
 def tabulate_floor(plan: Plan, results: Path) -> FloorTable:
-    """The table of a plan from the runs in the folder `results`, finished or not."""
+    """The table of a plan, in all its measures, from the runs in the folder `results`."""
     return FloorTable(plan, tabulate_each(plan, results))
 
 
@@ -260,6 +260,6 @@ def floor_page(table: FloorTable, error_picture: str, accuracy_picture: str) -> 
 
 
 def _notes(table: FloorTable) -> list[str]:
-    """What a reader must know of the numbers."""
+    """How the numbers are to be read."""
     of_estimators = [ABOUT_ESTIMATORS] if any(row.is_estimator for row in table.rows) else []
     return [ABOUT_ERROR, *of_estimators, ABOUT_WRONG_LABELS, ABOUT_SECONDS, ABOUT_COLLAPSE]

@@ -163,7 +163,7 @@ def _next(waiting: list[Planned], conditions: Conditions, claims: dict[str, set[
 
 
 def remove_stages(runs: Iterable[Planned], conditions: Conditions) -> int:
-    """Remove the shared stages of these runs that no unfinished one of them needs; return how many."""
+    """Remove the shared stages of finished runs, unless an unfinished run needs them; return how many."""
     results = conditions.results
     needed: set[Path] = set()
     removable: set[Path] = set()

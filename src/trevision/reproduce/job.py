@@ -48,11 +48,12 @@ class Job:
 
 
 def stage_folder(results: Path, key: str) -> Path:
-    """Where a shared stage lies. Each version of the numbers has its own: newer code trains it again."""
-    return results / STAGES_FOLDER / _version() / key
+    """Where a shared stage lies. Newer code does not find what older code trained, and trains it again."""
+    return results / STAGES_FOLDER / _numerics() / key
 
 
-def _version() -> str:
+def _numerics() -> str:
+    """The folder for what a version of the numbers trained."""
     return f"numerics-{provenance.NUMERICS}"
 
 
@@ -79,8 +80,8 @@ def work(job: Job) -> Done:
                 job.folder,
                 job.hardware,
                 job.data_dir,
-                # Like shared stages, one's own are not continued by newer code.
-                store=SharedStore(job.folder / CHECKPOINTS / _version(), job.stages),
+                # Newer code does not continue what older code began.
+                store=SharedStore(job.folder / CHECKPOINTS / _numerics(), job.stages),
                 keep_model=job.keep_model,
             )
         shutil.rmtree(job.folder / CHECKPOINTS, ignore_errors=True)
@@ -97,7 +98,17 @@ def work(job: Job) -> Done:
 
 
 def record_failure(job: Job, done: Done, trace: str | None = None) -> None:
-    """Leave in the run's folder why it failed, beside the config that says what it was to be."""
+    """Write to the run's folder why it failed, beside its config.
+
+    Parameters
+    ----------
+    job
+        The run.
+    done
+        Its error and the reason.
+    trace
+        Where in the code it failed; only for errors that were not foreseen.
+    """
     job.folder.mkdir(parents=True, exist_ok=True)
     if not (job.folder / "config.json").exists():
         write_json(job.folder / "config.json", run_config(job.source, job.settings))

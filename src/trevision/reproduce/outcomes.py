@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from trevision.files import read_json
 from trevision.reproduce.archive import find_run, run_folder
+from trevision.reproduce.estimators import lacking
 from trevision.reproduce.plans import Planned
 from trevision.runs import provenance
 from trevision.runs.named_files import check_unchanged
@@ -89,13 +90,30 @@ def unfinished(runs: Iterable[Planned], results: Path, refresh: bool = False) ->
         The folder of results.
     refresh
         Also run anew what older code made.
+
+    Returns
+    -------
+    list of Planned
     """
     to_do = {}
     for run in runs:
         how = outcome(run, results)
-        if how.state == "missing" or how.has_failed or (refresh and how.is_older and run.is_available):
+        anew = refresh and how.is_older and run.is_available
+        if anew:
+            _check_nothing_is_lost(run, how)
+        if anew or how.state == "missing" or how.has_failed:
             to_do[run.name] = run
     return list(to_do.values())
+
+
+def _check_nothing_is_lost(run: Planned, how: Outcome) -> None:
+    """A comparison must not be made anew without an estimator that took part in the recorded one."""
+    for name in how.result.get("estimates", {}):
+        if why := lacking(name):
+            raise ValueError(
+                f"refresh must not lose what is recorded of {name} in {run.label}, but {why}; "
+                "install it, or leave the rows of estimators out with --methods"
+            )
 
 
 def _part(comparison: dict[str, Any], name: str) -> dict[str, Any] | None:

@@ -52,7 +52,21 @@ def older_note(older: Mapping[str, int]) -> str:
 
 
 def spread(cell: Cell, digits: int = 2, said: int | None = None) -> str:
-    """Mean ± std (n), empty if there is no number; without n where it is `said` elsewhere."""
+    """Mean ± std (n), as in `98.31 ± 0.10 (3)`; empty if there is no number.
+
+    Parameters
+    ----------
+    cell
+        The numbers.
+    digits
+        Decimals.
+    said
+        A number of runs that is shown elsewhere: n is left out if it is the same.
+
+    Returns
+    -------
+    str
+    """
     if cell.mean is None:
         return ""
     std = "" if cell.std is None else f" ± {cell.std:.{digits}f}"
@@ -206,7 +220,7 @@ def escape_latex(text: str) -> str:
 
 
 def to_csv(*tables: Table) -> str:
-    """A line a cell with every number apart, for other programs."""
+    """A line a cell, each number in a column of its own, for other programs."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(CSV_HEADER)
@@ -278,7 +292,7 @@ def page_head(plan: Plan) -> list[str]:
 
 
 def reasons(heading: str, why: dict[str, str]) -> list[str]:
-    """A section of a page that names runs or rows with a reason each; none if there are none."""
+    """A section of a page that lists a reason for each run or row; empty if there are none."""
     if not why:
         return []
     return [
@@ -289,7 +303,7 @@ def reasons(heading: str, why: dict[str, str]) -> list[str]:
 
 
 def docs_page(table: Table, picture: str) -> str:
-    """A page of documentation: the command, the table, the picture, and what it took."""
+    """A page of documentation: the command, the table, the picture, and how long the runs took."""
     seconds = sum(cell.seconds for cell in table.cells.values())
     lines = [
         *page_head(table.plan),

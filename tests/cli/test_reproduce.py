@@ -327,18 +327,7 @@ def test_runs_of_a_file_that_has_changed_are_not_shown_and_its_stages_are_not_sh
     assert "T.csv has changed since the run was begun" in capsys.readouterr().err
 
 
-ONE = (
-    "table1",
-    "--dataset",
-    "digits",
-    "--methods",
-    "standard",
-    "forward",
-    "--noise",
-    "sym-20",
-    "--seeds",
-    "1",
-)
+ONE = ("table1", "--dataset", "digits", "--methods", "standard", "forward", "--noise", "sym-20")
 ONE += ("--seeds", "1", "--train-size", "150", "--workers", "1")
 
 

@@ -252,7 +252,7 @@ def test_a_comparison_is_not_made_anew_without_an_estimator_that_took_part(tmp_p
     assert unfinished(runs, tmp_path) == []
     assert unfinished(runs, tmp_path, refresh=True) == runs
     installed["cleanlab"] = "cleanlab is not installed"
-    with pytest.raises(ValueError, match="must not lose what is recorded of cleanlab .* not installed"):
+    with pytest.raises(ValueError, match=r"must not lose what is recorded of cleanlab .* not installed"):
         unfinished(runs, tmp_path, refresh=True)
 
 

@@ -142,7 +142,8 @@ def _epochs_path(table: Path) -> Path:
 def _sort_key(run: Recorded) -> tuple[Any, ...]:
     """Noise, anchors, method with its options, seed: as a person would look for it."""
     config = run.config
-    noise = [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", config.get("noise") or "")]
+    words = re.split(r"([0-9]+)", config.get("noise") or "")  # words and numbers in turn
+    noise = [int(word) if number % 2 else word for number, word in enumerate(words)]
     options = json.dumps(config.get("options", {}))
     return noise, config.get("remove_anchors") or 0.0, config["method"], options, config["seed"], run.name
 
@@ -219,7 +220,10 @@ def read_run_folder(name: str, results: Path) -> Recorded | None:
 
 def _read_matrix(path: Path) -> Matrix:
     """A matrix as it was written, with None for what is not a number."""
-    matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+    try:
+        matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{path} must hold a matrix, but does not ({error}); was it edited?") from None
     return [[float(value) if np.isfinite(value) else None for value in row] for row in matrix]
 
 

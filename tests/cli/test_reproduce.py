@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from trevision.cli import main
-from trevision.reproduce.job import Done, Job, work
+from trevision.reproduce.job import Done, Job, stage_folder, work
 from trevision.reproduce.sharing import shared_stages
+from trevision.runs import provenance
 from trevision.runs.settings import Hardware, Settings
 
 TINY = ("table3", "--dataset", "digits", "--methods", "reweight", "reweight-r", "--noise", "sym-20")
@@ -39,6 +42,10 @@ def reproduce(results: Path, *arguments: object) -> None:
     main(command(results, *arguments)[3:])
 
 
+def timeless(result: dict[str, object]) -> dict[str, object]:
+    return {**result, "seconds": 0, "date": ""}
+
+
 def recorded(results: Path) -> dict[str, object]:
     """All that a grid leaves and that does not tell the time."""
     left: dict[str, object] = {}
@@ -49,7 +56,12 @@ def recorded(results: Path) -> dict[str, object]:
         if path.name == "metrics.jsonl":
             left[name] = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
         elif path.name == "result.json":
-            left[name] = {**json.loads(path.read_text()), "seconds": 0}
+            left[name] = timeless(json.loads(path.read_text()))
+        elif path.suffix == ".jsonl":
+            runs = [json.loads(line) for line in path.read_text().splitlines()]
+            left[name] = [{**run, "result": timeless(run["result"])} for run in runs]
+        elif path.suffix == ".parquet":
+            left[name] = parquet.read_table(path).drop_columns("seconds")
         else:
             left[name] = path.read_bytes()
     return left
@@ -81,16 +93,16 @@ def test_a_table_is_written_in_every_form_and_models_are_not_kept(finished):
     assert written == {".md", ".csv", ".tex", ".svg"}
     assert not list(finished.rglob("*.safetensors"))
     assert ".stages/" in (finished / ".gitignore").read_text().splitlines()
-    runs = list(finished.glob("*/result.json"))
+    runs = list(finished.glob("runs/*/result.json"))
     assert len(runs) == 4
 
 
 def test_finished_runs_are_not_run_again(finished, capsys):
-    before = {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
+    before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*.json*")}
     reproduce(finished, *TINY, "--docs", finished / "docs")
     out = capsys.readouterr()
     assert "finished (" not in out.err
-    assert before == {path: path.stat().st_mtime_ns for path in finished.glob("*/*.json*")}
+    assert before == {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*.json*")}
     page = (finished / "docs" / "table3-digits-quick-n150-part.md").read_text()
     assert "--train-size 150" in page
     assert (finished / "docs" / "table3-digits-quick-n150-part.svg").exists()
@@ -104,13 +116,13 @@ def test_killing_the_whole_group_and_starting_again_ends_with_the_same_bits(fini
         command(tmp_path, *TINY), start_new_session=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 300
-    while sum(len(path.read_text().splitlines()) for path in tmp_path.glob("*/metrics.jsonl")) < 40:
+    while sum(len(path.read_text().splitlines()) for path in tmp_path.glob("runs/*/metrics.jsonl")) < 40:
         assert process.poll() is None, "the grid ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert len(list(tmp_path.glob("*/result.json"))) < 4
+    assert len(list(tmp_path.glob("runs/*/result.json"))) < 4
     reproduce(tmp_path, *TINY)
     assert recorded(tmp_path) == recorded(finished)
 
@@ -138,7 +150,7 @@ def test_a_failing_run_is_named_with_its_reason_the_others_finish_and_the_status
     assert "1 failed" in told.out
     table = (tmp_path / "results" / "tables" / "table1-digits-quick-n150-part.csv").read_text()
     assert ",test_accuracy,1," in table
-    assert len(list((tmp_path / "results").glob("*/error.json"))) == 1
+    assert len(list((tmp_path / "results").glob("runs/*/error.json"))) == 1
 
 
 def test_a_dry_run_runs_nothing_and_tells_runs_number_and_time(finished, tmp_path, capsys):
@@ -160,10 +172,10 @@ def test_figure_1_needs_no_runs_and_figure_3_shows_recorded_ones(finished, tmp_p
     reproduce(tmp_path, "figure1")
     assert "0.2796" in capsys.readouterr().out
     assert (tmp_path / "tables" / "figure1.svg").exists()
-    runs = len(list(finished.glob("*/result.json")))
+    runs = len(list(finished.glob("runs/*/result.json")))
     arguments = [one for one in TINY[1:] if one != "reweight"]
     reproduce(finished, "figure3", *arguments, "--docs", tmp_path / "docs")
-    assert len(list(finished.glob("*/result.json"))) == runs
+    assert len(list(finished.glob("runs/*/result.json"))) == runs
     assert "reweight-r-N/A (n = 1)" in (tmp_path / "docs" / "figure3-digits-quick-n150-part.svg").read_text()
     for path in (finished / "tables").glob("figure3*"):
         path.unlink()
@@ -248,7 +260,9 @@ MISTAKES = {
     "train size": (("table1", "--train-size", "-4"), "train_size must be at least 1"),
     "pretrained": (("table1", "--pretrained", "none.pth"), "there is no file none.pth"),
     "truth as a rate": (("table1", "--methods", "reweight-r:lr-revision=true"), "a number, got 'true'"),
+    "table": (("tabel1",), "did you mean table1"),
     "nothing to try": (("figure1", "--dry-run"), "figure1 needs no runs"),
+    "nothing to refresh": (("figure1", "--refresh"), "figure1 needs no runs"),
     "no such rows": (("table1", "--seeds-without-anchors", "2"), "table1 has none"),
     "floor's seeds": (("floor", "--schedule", "quick", "--seeds-without-anchors", "-1"), "at least 0"),
 }
@@ -304,10 +318,154 @@ def test_runs_of_a_file_that_has_changed_are_not_shown_and_its_stages_are_not_sh
         stages.append(shared_stages(str(tmp_path / "four.npz"), settings, Hardware(accelerator="cpu")))
         if kept == 0.7:
             reproduce(tmp_path / "results", *how)
-            assert (tmp_path / "results" / ".stages" / stages[0]["noisy-posterior"]).is_dir()
+            assert stage_folder(tmp_path / "results", stages[0]["noisy-posterior"]).is_dir()
     assert not set(stages[0].values()) & set(stages[1].values())
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
         reproduce(tmp_path / "results", *how)
     assert stopped.value.code == 2
     assert "T.csv has changed since the run was begun" in capsys.readouterr().err
+
+
+ONE = ("table1", "--dataset", "digits", "--methods", "standard", "forward", "--noise", "sym-20")
+ONE += ("--seeds", "1", "--train-size", "150", "--workers", "1")
+
+
+def lines(results: Path) -> dict[str, dict]:
+    """The recorded runs, by method."""
+    (path,) = results.glob("*.jsonl")
+    runs = [json.loads(line) for line in path.read_text().splitlines()]
+    return {run["config"]["method"]: run for run in runs}
+
+
+@pytest.fixture
+def older(tmp_path, monkeypatch, capsys) -> Path:
+    """Two recorded runs whose numbers the present code might not give."""
+    monkeypatch.setattr("trevision.cli.reproduce.make_workers", lambda *_, **__: InThisProcess())
+    reproduce(tmp_path, *ONE)
+    assert "†" not in capsys.readouterr().out
+    monkeypatch.setattr(provenance, "NUMERICS", provenance.NUMERICS + 1)
+    return tmp_path
+
+
+def test_a_fresh_clone_shows_a_recorded_table_without_training(finished, tmp_path, capsys, monkeypatch):
+    shutil.copytree(finished, tmp_path / "clone", ignore=shutil.ignore_patterns("runs", ".stages", "tables"))
+    monkeypatch.setattr("trevision.cli.reproduce.make_workers", lambda *_, **__: pytest.fail("it trains"))
+    reproduce(finished, *TINY)
+    before = capsys.readouterr().out
+    reproduce(tmp_path / "clone", *TINY)
+    assert capsys.readouterr().out.replace(str(tmp_path / "clone"), str(finished)) == before
+    left = {path.name for path in (tmp_path / "clone").iterdir()}
+    stem = "table3-digits-quick-n150"
+    assert left == {".gitignore", ".lock", "tables", f"{stem}.jsonl", f"{stem}-epochs.parquet"}
+
+
+def test_a_run_is_recorded_as_soon_as_it_is_finished(tmp_path, monkeypatch):
+    class StopsAtTheSecond(InThisProcess):
+        started = 0
+
+        def start(self, job):
+            self.started += 1
+            if self.started == 2:
+                raise KeyboardInterrupt
+            super().start(job)
+
+    monkeypatch.setattr("trevision.cli.reproduce.make_workers", lambda *_, **__: StopsAtTheSecond())
+    with pytest.raises(SystemExit) as stopped:
+        reproduce(tmp_path, *ONE)
+    assert stopped.value.code == 130
+    assert list(lines(tmp_path)) == ["standard"]
+
+
+def test_after_numerics_are_raised_a_dry_run_lists_the_rows_as_older(older, capsys):
+    now = provenance.NUMERICS
+    reproduce(older, *ONE, "--dry-run")
+    out = capsys.readouterr().out
+    for row in ("standard-A", "forward-A"):
+        assert f"older: {row}: 1 run (numerics {now - 1}; now {now})" in out
+    assert "0 of 2 runs to do" in out
+    assert "2 runs were made by older code; --refresh runs them anew" in out
+    reproduce(older, *ONE, "--dry-run", "--refresh")
+    out = capsys.readouterr().out
+    assert "2 of 2 runs to do" in out
+    for method, run in lines(older).items():
+        assert f"{run['name']}  {method}-A on digits, sym-20, seed 0" in out
+
+
+def test_results_from_before_numerics_are_older_too(older, capsys, monkeypatch):
+    monkeypatch.undo()
+    for path in older.glob("runs/*/result.json"):
+        result = json.loads(path.read_text())
+        del result["numerics"]
+        path.write_text(json.dumps(result))
+    for path in older.glob("*.jsonl"):
+        path.unlink()
+    reproduce(older, *ONE, "--dry-run")
+    assert f"older: forward-A: 1 run (numerics 0; now {provenance.NUMERICS})" in capsys.readouterr().out
+
+
+def test_older_runs_are_marked_in_every_form_of_a_table(older, capsys):
+    now = provenance.NUMERICS
+    reproduce(older, *ONE, "--docs", older / "docs")
+    note = f"2 runs were made by older code (numerics {now - 1}; now {now}); --refresh runs them anew"
+    out = capsys.readouterr().out
+    assert f"† {note}" in out
+    assert out.count("(1)†") == 2
+    stem = "table1-digits-quick-n150-part"
+    for page in (older / "tables" / f"{stem}.md", older / "docs" / f"{stem}.md"):
+        assert f"† {note}." in page.read_text()
+        assert page.read_text().count("(1)†") == 2
+    latex = (older / "tables" / f"{stem}.tex").read_text()
+    assert r"(1)$\dagger$" in latex
+    assert r"\footnotesize $\dagger$ 2 runs" in latex
+    header, *cells = (older / "tables" / f"{stem}.csv").read_text().splitlines()
+    assert header.endswith(",older")
+    assert [cell.rsplit(",", 1)[1] for cell in cells] == ["1", "1"]
+
+
+def test_the_floor_table_marks_older_runs_by_their_number(older, capsys):
+    how = ("--methods", "forward", "--noise", "sym-20", "--seeds", "1", "--seeds-without-anchors", "0")
+    reproduce(older, "floor", "--dataset", "digits", "--schedule", "quick", *how, "--train-size", "150")
+    out = capsys.readouterr().out
+    assert "1†" in out
+    assert "† 1 run was made by older code" in out
+    page = (older / "tables" / "floor-digits-quick-n150-part.md").read_text()
+    assert "† 1 run was made by older code" in page
+    assert "(1)†, x" in page
+
+
+def test_refresh_runs_older_runs_anew_and_only_these(older, capsys):
+    before = lines(older)
+    reproduce(older, *ONE, "--refresh")
+    shown = capsys.readouterr()
+    assert shown.err.count(": finished (") == 2
+    assert "†" not in shown.out
+    after = lines(older)
+    for method in ("standard", "forward"):
+        assert after[method]["result"]["numerics"] == provenance.NUMERICS
+        # The same code made both, so nothing else has changed.
+        assert after[method]["transition"] == before[method]["transition"]
+        assert after[method]["result"]["test_accuracy"] == before[method]["result"]["test_accuracy"]
+    # Stages that older code trained were not taken over.
+    assert len(list((older / ".stages").glob(f"numerics-{provenance.NUMERICS}/*/finished.pt"))) == 2
+    reproduce(older, *ONE, "--refresh")
+    assert ": finished (" not in capsys.readouterr().err
+
+
+def test_until_a_refreshed_run_is_finished_the_recorded_one_stays(older, capsys, monkeypatch):
+    before = lines(older)
+
+    class Fails(InThisProcess):
+        def start(self, job):
+            job.folder.mkdir(parents=True)
+            assert lines(older) == before
+            self.ended.append((job, Done("CRASHED", "the power went")))
+
+    monkeypatch.setattr("trevision.cli.reproduce.make_workers", lambda *_, **__: Fails())
+    with pytest.raises(SystemExit) as stopped:
+        reproduce(older, *ONE, "--refresh")
+    assert stopped.value.code == 1
+    told = capsys.readouterr()
+    assert "failed: forward-A on digits, sym-20, seed 0: CRASHED: the power went" in told.err
+    assert told.out.count("(1)†") == 2
+    assert lines(older) == before

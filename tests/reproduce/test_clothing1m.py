@@ -237,7 +237,7 @@ def test_table_4_starts_its_networks_from_the_weights_and_selects_by_trusted_lab
 
     monkeypatch.setattr("trevision.cli.reproduce.make_workers", lambda *_, **__: InThisProcess())
     main([*command, "--keep-models"])
-    (folder,) = (path.parent for path in (tmp_path / "results").glob("*/result.json"))
+    (folder,) = (path.parent for path in (tmp_path / "results").glob("runs/*/result.json"))
     config = json.loads((folder / "config.json").read_text())
     assert (config["pretrained"], config["trusted"]) == (str(weights), True)
     # At a rate of zero the weights that the network started from are those it ends with.

@@ -12,9 +12,9 @@ from trevision.data.load import load
 from trevision.noise import from_cleanlab
 from trevision.reproduce import estimators
 from trevision.reproduce.estimators import ESTIMATORS, compare_estimators
-from trevision.reproduce.grid import unfinished
 from trevision.reproduce.job import Done, Job, work
-from trevision.reproduce.plans import make_plan, outcome, planned_runs
+from trevision.reproduce.outcomes import outcome, unfinished
+from trevision.reproduce.plans import make_plan, planned_runs
 from trevision.runs import label_issues
 from trevision.runs.prepare import prepare
 from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE

@@ -13,15 +13,18 @@ from trevision.data.load import load
 from trevision.data.rows import take_rows
 from trevision.files import write_json
 from trevision.methods.options import Options
+from trevision.reproduce.archive import run_folder
 from trevision.reproduce.cells import tabulate
 from trevision.reproduce.durations import Record
-from trevision.reproduce.grid import Conditions, remove_stages, run_grid, unfinished
+from trevision.reproduce.grid import Conditions, remove_stages, run_grid
 from trevision.reproduce.job import Done, Job, work
+from trevision.reproduce.outcomes import unfinished
 from trevision.reproduce.plans import make_plan, planned_runs
 from trevision.reproduce.sharing import SharedStore, is_finished, run_name, shared_stages
 from trevision.reproduce.workers import CRASHED, ProcessPool
 from trevision.runs import anchor_removal as anchors
 from trevision.runs.prepare import prepare
+from trevision.runs.provenance import NUMERICS
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings, run_config
 
@@ -39,7 +42,7 @@ def metrics(folder: Path) -> list[dict]:
 def timeless(value):
     if isinstance(value, list):
         return [timeless(one) for one in value]
-    return {key: one for key, one in value.items() if key != "seconds"}
+    return {key: one for key, one in value.items() if key not in ("seconds", "date")}
 
 
 @pytest.mark.parametrize("base", ["reweight", "forward"])
@@ -186,8 +189,8 @@ def test_the_time_left_counts_folds_only_for_runs_that_have_them(tmp_path):
     rows = ("forward", "forward:estimator=hoc", "forward:estimator=dual-t")
     anchored, hoc, dual_t = planned_runs(make_plan("table1", "digits", rows, ("sym-20",), seeds=1))
     for one, stages in ((anchored, ("classifier",)), (hoc, ("fold-1", "classifier"))):
-        folder = tmp_path / one.name
-        folder.mkdir()
+        folder = run_folder(tmp_path, one.name)
+        folder.mkdir(parents=True)
         write_json(folder / "config.json", run_config(one.source, one.settings))
         lines = [json.dumps({"stage": stage, "seconds": 10.0}) for stage in stages]
         (folder / "metrics.jsonl").write_text("\n".join(lines))
@@ -209,12 +212,13 @@ def test_the_time_left_counts_folds_only_for_runs_that_have_them(tmp_path):
 )
 def test_a_damaged_folder_of_results_does_not_stop_an_estimate_of_time(tmp_path, name, content):
     (one,) = planned_runs(make_plan("table1", "digits", ("forward",), ("sym-20",), seeds=1))
-    (tmp_path / "one").mkdir()
-    write_json(tmp_path / "one" / "config.json", run_config(one.source, one.settings))
-    (tmp_path / "one" / "metrics.jsonl").write_text('{"stage": "classifier", "seconds": 10.0}')
-    (tmp_path / "one" / "result.json").write_text("{}")
+    folder = run_folder(tmp_path, "one")
+    folder.mkdir(parents=True)
+    write_json(folder / "config.json", run_config(one.source, one.settings))
+    (folder / "metrics.jsonl").write_text('{"stage": "classifier", "seconds": 10.0}')
+    (folder / "result.json").write_text("{}")
     assert Record(tmp_path).stages(one) == {"classifier": 10.0}
-    (tmp_path / "one" / name).write_text(content)
+    (folder / name).write_text(content)
     assert Record(tmp_path).stages(one) is None
 
 
@@ -254,8 +258,10 @@ class ImaginaryWorkers:
                 self.trained.append(folder)
                 folder.mkdir(parents=True)
                 (folder / "finished.pt").touch()
-        job.folder.mkdir(exist_ok=True)
-        (job.folder / "result.json").write_text(json.dumps({"test_accuracy": 0.5, "seconds": 1.0}))
+        job.folder.mkdir(parents=True, exist_ok=True)
+        write_json(job.folder / "config.json", run_config(job.source, job.settings))
+        result = {"test_accuracy": 0.5, "seconds": 1.0, "numerics": NUMERICS}
+        (job.folder / "result.json").write_text(json.dumps(result))
         return [(job, Done())]
 
     def close(self) -> None: ...
@@ -273,7 +279,7 @@ def test_no_stage_is_trained_twice_and_all_workers_are_used(tmp_path, seed):
     assert workers.most == 3
     assert unfinished(runs, tmp_path) == []
     assert remove_stages(runs, conditions) == 12
-    assert not any((tmp_path / ".stages").iterdir())
+    assert not any(path.is_file() for path in (tmp_path / ".stages").rglob("*"))
 
 
 def test_stages_that_an_unfinished_run_needs_are_not_removed(tmp_path):

@@ -14,26 +14,35 @@ import pytest
 
 from trevision.files import json_digest as digest
 from trevision.reproduce import rendering
+from trevision.reproduce.archive import run_folder
 from trevision.reproduce.cells import published, tabulate
+from trevision.reproduce.curves import draw_curves, error_curves
 from trevision.reproduce.dot_plots import draw_table
 from trevision.reproduce.durations import Record
 from trevision.reproduce.job import Job
-from trevision.reproduce.plans import SPECS, make_plan, planned_runs
-from trevision.reproduce.plots import draw_revision, draw_worked_example, revision_curves
+from trevision.reproduce.plans import make_plan, planned_runs
 from trevision.reproduce.sharing import shared_stages
+from trevision.reproduce.tables import SPECS
+from trevision.reproduce.tables.figure1 import draw_worked_example
+from trevision.runs.provenance import NUMERICS
 from trevision.runs.settings import Hardware, canonical, run_config
 
 CPU = Hardware(accelerator="cpu", threads=1)
 
 
 def write_run(results: Path, run, *, error: str = "", **result) -> None:
-    folder = results / run.name
+    folder = run_folder(results, run.name)
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(run_config(run.source, run.settings)))
     if error:
         (folder / "error.json").write_text(json.dumps({"error": "DataError", "reason": error}))
     else:
-        result = {"test_accuracy": 0.5, "transition_error": 0.1, "seconds": 10.0} | result
+        result = {
+            "test_accuracy": 0.5,
+            "transition_error": 0.1,
+            "seconds": 10.0,
+            "numerics": NUMERICS,
+        } | result
         (folder / "result.json").write_text(json.dumps(result))
 
 
@@ -215,7 +224,7 @@ def test_a_folder_with_another_runs_config_is_refused(tmp_path):
     plan = make_plan("table1", "mnist", ("forward",), ("sym-20",), seeds=2)
     one, two = planned_runs(plan)
     write_run(tmp_path, one)
-    (tmp_path / one.name).rename(tmp_path / two.name)
+    run_folder(tmp_path, one.name).rename(run_folder(tmp_path, two.name))
     with pytest.raises(ValueError, match="another's"):
         tabulate(plan, tmp_path)
 
@@ -276,12 +285,12 @@ def test_curves_of_figure_3_are_means_over_runs_up_to_the_shortest(tmp_path):
             {"stage": "revision", "epoch": k, "transition_error": e, "seconds": 1.0}
             for k, e in enumerate(errors)
         ]
-        (tmp_path / run.name / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    curves = revision_curves(plan, tmp_path)
+        (run_folder(tmp_path, run.name) / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    curves = error_curves(plan, tmp_path)
     (curve,) = curves.values()
     np.testing.assert_allclose(curve.mean, [0.3, 0.3])
     np.testing.assert_allclose(curve.std, [0.1 * math.sqrt(2)] * 2)
-    draw_revision(tmp_path / "f.svg", plan, curves)
+    draw_curves(tmp_path / "f.svg", plan, curves)
     text = (tmp_path / "f.svg").read_text()
     assert "epoch of the revision" in text
     assert "forward-r-A (n = 2)" in text
@@ -296,7 +305,7 @@ def test_an_estimate_counts_shared_stages_once_and_says_what_it_cannot_know(tmp_
         write_run(tmp_path, run)
         stages = [s for s in seconds if s != "revision" or label == "reweight-r-A"]
         lines = [{"stage": s, "epoch": e, "seconds": seconds[s] / 2} for s in stages for e in (1, 2)]
-        (tmp_path / run.name / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        (run_folder(tmp_path, run.name) / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
     estimate = Record(tmp_path).estimate([run for run in runs if run.noise == "sym-50"], CPU)
     assert estimate.seconds == pytest.approx(35)  # not 30 + 35
     assert [run.row.method for run in estimate.unknown] == ["forward"]

@@ -26,7 +26,25 @@ def make_watch(
     conditions: Conditions,
     workers: int,
 ) -> LineWatch:
-    """A live table where `console` is a terminal, lines where it is a file."""
+    """A live table where `console` is a terminal, lines where it is a file.
+
+    Parameters
+    ----------
+    console
+        Where it is shown.
+    title
+        What is being run.
+    runs, to_do
+        All runs, and those that are still to be done.
+    conditions
+        The folder of results and the hardware.
+    workers
+        How many runs go on at a time.
+
+    Returns
+    -------
+    LineWatch
+    """
     done = len({run.name for run in runs if run.is_available}) - len(to_do)
     kind = LiveWatch if console.is_terminal else LineWatch
     return kind(console, title, done, list(to_do), conditions, workers)
@@ -87,7 +105,7 @@ class LiveWatch(LineWatch):
     def tick(self, waiting: Sequence[Planned]) -> None:
         rows = []
         for run, began in self.running.values():
-            last = _last_epoch(self.conditions.results / run.name / "metrics.jsonl")
+            last = _last_epoch(self.conditions.job(run).folder / "metrics.jsonl")
             rows.append((run.label, *last, in_words(time.monotonic() - began)))
         header = ["run", "stage", "epoch", "validation error", "test", "for"]
         left_over = [*waiting, *(run for run, _ in self.running.values())]

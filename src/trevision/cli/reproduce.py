@@ -1,16 +1,16 @@
-"""`trevision reproduce`: a table or figure of the paper, or the one beyond it, run and shown."""
+"""`trevision reproduce`: a table or figure of the paper, or one beyond it, run and shown."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from trevision.cli.grid_watch import make_watch
-from trevision.cli.show_table import show, show_figure1
+from trevision.cli.show_table import show, show_picture
 from trevision.cli.terminal import console, errors
 from trevision.data.load import SOURCES
 from trevision.files import did_you_mean
@@ -18,13 +18,24 @@ from trevision.methods.schedules import SCHEDULES
 from trevision.networks.choose import NETWORKS
 from trevision.noise import canonical_name
 from trevision.reproduce.durations import Estimate, Record, in_words
-from trevision.reproduce.grid import Conditions, remove_stages, run_grid, unfinished
-from trevision.reproduce.plans import REAL, SPECS, Plan, Planned, make_plan, planned_runs
+from trevision.reproduce.grid import Conditions, record_finished, remove_stages, run_grid
+from trevision.reproduce.outcomes import outcome, unfinished
+from trevision.reproduce.plans import Plan, Planned, make_plan, planned_runs
+from trevision.reproduce.spec import REAL, Spec
+from trevision.reproduce.tables import SPECS, find_spec
 from trevision.reproduce.workers import make_workers, usable_cores
+from trevision.runs import provenance
 from trevision.runs.settings import Hardware
 
-Which = Literal["table1", "table2", "table3", "table4", "figure1", "figure3", "floor", "revisions", "priors"]
-What = Annotated[tyro.conf.Positional[Which], tyro.conf.arg(metavar="WHAT")]
+
+def _listed(spec: Spec) -> str:
+    """A table in the help: its name, its title and what is unusual about it."""
+    how = "" if spec.schedule == "quick" else f" ({spec.schedule})"
+    return f"{spec.name}: {spec.title}{how}{'' if spec.in_paper else ', beyond the paper'}"
+
+
+HELP = "One of\n" + "\n".join(map(_listed, SPECS.values()))
+What = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT", help=HELP)]
 
 
 def reproduce(
@@ -46,17 +57,16 @@ def reproduce(
     results: Path = Path("results"),
     data_dir: Path | None = None,
     dry_run: bool = False,
+    refresh: bool = False,
     keep_models: bool = False,
     clean_stages: bool = False,
     docs: Path | None = None,
 ) -> None:
     """Run what is missing of a table or figure of the paper, and show it beside the published numbers.
 
-    WHAT is table1 to table4, figure1 or figure3; or a table beyond the paper: floor, how near estimators of T
-    and learning methods come to the sampling floor, the error of a T that is counted from the true labels;
-    revisions, the ways in which Delta T may move; priors, knowledge of T that is true or false.
-    Finished runs in the folder of results are never run again, a stopped one continues, a failed one is tried
-    again. Tables and pictures go to its folder tables. The exit status is 1 if a run failed.
+    Finished runs are recorded in the folder of results, a file a table, and never run again unless --refresh
+    says so; a stopped run continues, a failed one is tried again. Tables and pictures go to the folder tables
+    in it. The exit status is 1 if a run failed.
 
     For example:
 
@@ -70,11 +80,11 @@ def reproduce(
         what: The table or figure.
         dataset: Data sets, by name or .npz file: the first of the table's if none is given.
         schedule: quick (for two CPU cores), strong (longer, averaged weights) or paper (the published one).
-            If not given, strong for floor and quick for the others.
+            The table's own if not given: quick, unless the list above says otherwise.
         seeds: Runs of each cell, with the seeds 0, 1, ...
-        seeds_without_anchors: Runs of each cell without anchor points, 0 to leave these out. If not given, 1
-            for floor and as many as seeds for the others.
-        methods: Rows: methods, each perhaps with choices as in reweight-r:revision=frozen; in floor also
+        seeds_without_anchors: Runs of each cell without anchor points, 0 to leave these out. If not given, as
+            many as seeds, or the table's own limit.
+        methods: Rows: methods, each perhaps with options as in reweight-r:revision=frozen; in floor also
             estimators of T. All by default.
         noise: Columns: names such as sym-50. All of the table's by default.
         network: Another network than the data's own.
@@ -84,20 +94,22 @@ def reproduce(
         workers: Runs at a time, each in a process of one thread; as many as there are cores if not given.
         ray: Run on a Ray cluster: its address, or local to start one here.
         accelerator: cpu, cuda or mps.
-        results: The folder of the runs.
+        results: The folder of recorded runs.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
-        dry_run: Only tell which runs there are to do, and about how long they take.
+        dry_run: Only tell which runs there are to do, about how long they take, and what older code made.
+        refresh: Run anew what older code made. Each recorded run stays until the new one is finished.
         keep_models: Keep the model of each run too.
         clean_stages: In the end remove the stages that runs share, if no unfinished one needs them.
         docs: Also write a page of documentation with its picture to this folder.
     """
-    if what == "figure1":
-        if methods or noise or dataset or dry_run:
-            raise ValueError("figure1 needs no runs: leave out methods, noise, dataset and dry_run")
-        show_figure1(docs or results / "tables", console)
+    spec = find_spec(what)
+    if spec.draw is not None:
+        if methods or noise or dataset or dry_run or refresh:
+            raise ValueError(f"{what} needs no runs: leave out methods, noise, dataset, dry_run and refresh")
+        show_picture(spec, docs or results / "tables", console)
         return
     plans = _plans(
-        *(what, dataset, schedule, methods, noise),
+        *(spec, dataset, schedule, methods, noise),
         seeds=seeds,
         seeds_without_anchors=seeds_without_anchors,
         network=network,
@@ -112,10 +124,10 @@ def reproduce(
     )
     runs = [run for plan in plans for run in planned_runs(plan)]
     if dry_run:
-        _tell_plan(runs, conditions, workers or usable_cores())
+        _tell_plan(runs, conditions, workers or usable_cores(), refresh)
         return
-    _fill(f"{what} on {', '.join(plan.dataset for plan in plans)}", runs, conditions, workers, ray)
-    failures: dict[str, str] = {}
+    title = f"{what} on {', '.join(plan.dataset for plan in plans)}"
+    failures = _fill(title, runs, conditions, workers, ray, refresh)
     for plan in plans:
         failures |= show(plan, results, docs, console)
     for name, reason in failures.items():
@@ -127,7 +139,7 @@ def reproduce(
 
 
 def _noise(name: str) -> str:
-    """A noise by its one name; a file is read with the data, whose classes it must have."""
+    """The usual spelling of a noise's name; of a file, only whether it exists."""
     if name == REAL:
         return name
     if Path(name).suffix in (".csv", ".npy"):
@@ -138,15 +150,14 @@ def _noise(name: str) -> str:
 
 
 def _plans(
-    what: str,
+    spec: Spec,
     datasets: Sequence[str],
     schedule: str | None,
     methods: Sequence[str],
     noises: Sequence[str],
     **how: Any,
 ) -> list[Plan]:
-    """The plans, one a data set, once the names in them are known to mean something."""
-    spec = SPECS[what]
+    """Check the arguments, and make a plan for each data set."""
     schedule = schedule or spec.schedule
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
@@ -166,43 +177,62 @@ def _plans(
         raise ValueError(f"train_size must be at least 1, got {how['train_size']}")
     if how["pretrained"] is not None and not Path(how["pretrained"]).is_file():
         raise ValueError(f"pretrained: there is no file {how['pretrained']}")
-    plans = [make_plan(what, name, methods, noises, schedule, **how) for name in names]
+    plans = [make_plan(spec.name, name, methods, noises, schedule, **how) for name in names]
     if len({plan.stem for plan in plans}) < len(plans):
         raise ValueError("dataset must not name two files of one name: their tables would be one file")
     return plans
 
 
 def _fill(
-    title: str, runs: Sequence[Planned], conditions: Conditions, workers: int | None, ray: str | None
-) -> None:
-    """Do the runs that have no result yet."""
-    to_do = unfinished(runs, conditions.results)
+    title: str,
+    runs: Sequence[Planned],
+    conditions: Conditions,
+    workers: int | None,
+    ray: str | None,
+    refresh: bool,
+) -> dict[str, str]:
+    """Do the runs that have no result yet; return why runs failed, by their label."""
+    to_do = unfinished(runs, conditions.results, refresh)
     if not to_do:
-        return
+        record_finished(runs, conditions.results)
+        return {}
     pool = make_workers(workers, ray, gpus=int(conditions.hardware.accelerator == "cuda"))
     watch = make_watch(errors, title, runs, to_do, conditions, pool.count)
     try:
         with watch:
-            run_grid(runs, conditions, pool, watch)
+            ends = run_grid(runs, conditions, pool, watch, refresh)
     finally:
         pool.close()
+    labels = {run.name: run.label for run in to_do}
+    return {labels[name]: f"{done.error}: {done.reason}" for name, done in ends.items() if done.error}
 
 
-def _tell_plan(runs: Sequence[Planned], conditions: Conditions, workers: int) -> None:
-    """The runs to do, their number, and about how long they take."""
-    to_do = unfinished(runs, conditions.results)
+def _tell_plan(runs: Sequence[Planned], conditions: Conditions, workers: int, refresh: bool) -> None:
+    """The runs to do, their number, about how long they take, and the rows that older code made."""
+    to_do = unfinished(runs, conditions.results, refresh)
     for run in to_do:
         console.print(f"{run.name}  {run.label}")
+    older: dict[str, dict[str, int]] = {}  # by row, the numerics of its runs by their name
+    for run in runs:
+        if (how := outcome(run, conditions.results)).is_older:
+            older.setdefault(run.row.label, {})[run.name] = how.numerics
+    for label, of_row in older.items():
+        numerics = ", ".join(map(str, sorted(set(of_row.values()))))
+        number = "1 run" if len(of_row) == 1 else f"{len(of_row)} runs"
+        console.print(f"older: {label}: {number} (numerics {numerics}; now {provenance.NUMERICS})")
     unavailable = dict.fromkeys(run.row.name for run in runs if not run.is_available)
     if unavailable:
         console.print(f"not in this version: {', '.join(unavailable)}")
     console.print(f"{len(to_do)} of {len({run.name for run in runs})} runs to do")
+    if older and not refresh:
+        count = len({name for of_row in older.values() for name in of_row})
+        console.print(f"{count} runs were made by older code; --refresh runs them anew")
     if to_do:
         console.print(_in_words(Record(conditions.results).estimate(to_do, conditions.hardware), workers))
 
 
 def _in_words(estimate: Estimate, workers: int) -> str:
-    """An estimate as a sentence that says what it does not cover."""
+    """An estimate as a sentence, with the number of runs it does not cover."""
     methods = ", ".join(dict.fromkeys(run.row.method for run in estimate.unknown))
     lacking = f"nothing like {len(estimate.unknown)} of them ({methods}) is recorded" if methods else ""
     if not estimate.seconds:

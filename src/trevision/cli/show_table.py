@@ -7,25 +7,32 @@ from pathlib import Path
 from rich.console import Console
 
 from trevision.cli.terminal import table as terminal_table
-from trevision.reproduce import floor, rendering
+from trevision.reproduce import floor_table, rendering
 from trevision.reproduce.cells import Table, tabulate
+from trevision.reproduce.curves import draw_curves, error_curves, write_curves
 from trevision.reproduce.dot_plots import draw_accuracy, draw_error_to_floor, draw_table
 from trevision.reproduce.plans import Plan
-from trevision.reproduce.plots import (
-    EXAMPLE_MISTAKEN,
-    EXAMPLE_TRUE,
-    draw_revision,
-    draw_worked_example,
-    inferred,
-    revision_curves,
-    write_curves,
-)
+from trevision.reproduce.spec import Spec
 
 
 def show(plan: Plan, results: Path, docs: Path | None, console: Console) -> dict[str, str]:
-    """Show a plan from the runs in `results` and write it to its folder tables; return what failed, and why.
+    """Show a plan from recorded runs, and write it to files.
 
-    With `docs`, also write a page of documentation with its pictures there.
+    Parameters
+    ----------
+    plan
+        What to show.
+    results
+        The folder of results; files go to its folder tables.
+    docs
+        A folder for a page of documentation with its pictures; none is written if None.
+    console
+        Where it is printed.
+
+    Returns
+    -------
+    dict of str to str
+        Why runs failed, by their label.
     """
     files = results / "tables"
     if "transition_floor" in plan.spec.measures:
@@ -45,6 +52,7 @@ def _show_table(
     if console.measure(shown, options=console.options.update(max_width=10_000)).maximum > console.width:
         shown = terminal_table(*rendering.long(table), title=rendering.title(table))
     console.print(shown)
+    _print_note(table.older, console)
     paths = [*rendering.write_table(table, files), _draw(table, results, files)]
     if docs is not None:
         picture = _draw(table, results, docs)
@@ -56,32 +64,38 @@ def _show_table(
 def _draw(table: Table, results: Path, folder: Path) -> Path:
     plan = table.plan
     path = folder / f"{plan.stem}.svg"
-    if table.measure.name == "test_accuracy":
-        draw_table(path, table)
-    else:
-        curves = revision_curves(plan, results)
-        draw_revision(path, plan, curves)
+    if plan.spec.curves_of:
+        curves = error_curves(plan, results)
+        draw_curves(path, plan, curves)
         write_curves(folder / f"{plan.stem}-epochs.csv", curves)
+    else:
+        draw_table(path, table)
     return path
+
+
+def _print_note(older: dict[str, int], console: Console) -> None:
+    if note := rendering.older_note(older):
+        console.print(note, soft_wrap=True)
 
 
 def _show_floor(
     plan: Plan, results: Path, files: Path, docs: Path | None, console: Console
 ) -> tuple[list[Path], dict[str, str]]:
-    table = floor.tabulate_floor(plan, results)
-    console.print(floor.title(table), soft_wrap=True)
+    table = floor_table.tabulate_floor(plan, results)
+    console.print(floor_table.title(table), soft_wrap=True)
     for column in table.columns:
-        title = floor.column_title(table, column)
-        console.print(terminal_table(*floor.by_column(table, column), title=title))
-    paths = [*floor.write_floor(table, files), *_draw_floor(table, files)]
+        title = floor_table.column_title(table, column)
+        console.print(terminal_table(*floor_table.by_column(table, column), title=title))
+    _print_note(table.older, console)
+    paths = [*floor_table.write_floor(table, files), *_draw_floor(table, files)]
     if docs is not None:
         pictures = _draw_floor(table, docs)
         paths.append(docs / f"{plan.stem}.md")
-        rendering.write_text(paths[-1], floor.floor_page(table, *(path.name for path in pictures)))
+        rendering.write_text(paths[-1], floor_table.floor_page(table, *(path.name for path in pictures)))
     return paths, table.failures
 
 
-def _draw_floor(table: floor.FloorTable, folder: Path) -> tuple[Path, Path]:
+def _draw_floor(table: floor_table.FloorTable, folder: Path) -> tuple[Path, Path]:
     stem = table.plan.stem
     error, accuracy = folder / f"{stem}.svg", folder / f"{stem}-accuracy.svg"
     draw_error_to_floor(error, table)
@@ -89,14 +103,20 @@ def _draw_floor(table: floor.FloorTable, folder: Path) -> tuple[Path, Path]:
     return error, accuracy
 
 
-def show_figure1(folder: Path, console: Console) -> None:
-    """Figure 1 of the paper: its numbers on the terminal, its picture in `folder`."""
-    path = folder / "figure1.svg"
-    draw_worked_example(path)
-    rows = []
-    for name, matrix in (("true T", EXAMPLE_TRUE), ("mistaken T", EXAMPLE_MISTAKEN)):
-        posterior = inferred(matrix)
-        rows.append((name, *(f"{p:.4f}" for p in posterior), str(posterior.argmax() + 1)))
-    header = ["inferred with", *(f"P(clean = {k})" for k in range(1, 6)), "class"]
-    console.print(terminal_table(header, rows, "figure1: two matrices, one noisy posterior, two decisions"))
+def show_picture(spec: Spec, folder: Path, console: Console) -> None:
+    """A figure that needs no runs: its numbers on the terminal, its picture in `folder`.
+
+    Parameters
+    ----------
+    spec
+        The figure.
+    folder
+        Where the picture is written.
+    console
+        Where the numbers are printed.
+    """
+    assert spec.draw is not None
+    path = folder / f"{spec.name}.svg"
+    title, grid = spec.draw(path)
+    console.print(terminal_table(*grid, title))
     console.print(f"Written: {path}", soft_wrap=True)

@@ -127,7 +127,23 @@ class RunBound:
 def bound_of_run(
     folder: Path, delta: float = 0.05, data_dir: Path | None = None, progress: Progress | None = None
 ) -> RunBound:
-    """The bound for the model in a run's folder, on the very rows it was trained on."""
+    """The bound for the model in a run's folder, on the rows it was trained on.
+
+    Parameters
+    ----------
+    folder
+        A finished run with its model.
+    delta
+        The probability with which the bound may fail.
+    data_dir
+        Where to look for data files first.
+    progress
+        Is told how far a download or a measurement has come.
+
+    Returns
+    -------
+    RunBound
+    """
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}; 5 percent is written 0.05")
     saved = load_model(folder)
@@ -168,7 +184,23 @@ class Measured:
 
 @torch.no_grad()
 def measure(model: NoisyLabelModel, transition: Tensor, x: Rows, noisy_labels: Tensor) -> Measured:
-    """The weighted risk of Eq. 3, the largest cross-entropy and the largest norm of a standardised row."""
+    """The weighted risk of Eq. 3, the largest cross-entropy and the largest norm of a standardised row.
+
+    Parameters
+    ----------
+    model
+        The classifier.
+    transition
+        T, which weights the risk.
+    x
+        Rows of samples.
+    noisy_labels
+        Their labels.
+
+    Returns
+    -------
+    Measured
+    """
     model.eval()
     total = largest_loss = input_norm = 0.0
     done = 0
@@ -189,12 +221,12 @@ def linear_layers(network: nn.Module, shape: tuple[int, ...]) -> tuple[Layer, ..
     The theorem is about such networks only, so one with other parameters than those of linear layers and
     convolutions (a ResNet: batch normalisation, and shortcuts around it) is refused.
     """
-    found = {
+    modules = {
         name: module
         for name, module in network.named_modules()
         if next(module.parameters(False), None) is not None
     }
-    for name, module in found.items():
+    for name, module in modules.items():
         if not isinstance(module, nn.Linear | nn.Conv2d):
             raise ValueError(
                 "network must be a chain of linear layers and convolutions for Theorem 1 to apply, got "
@@ -202,14 +234,14 @@ def linear_layers(network: nn.Module, shape: tuple[int, ...]) -> tuple[Layer, ..
             )
     sizes = _input_sizes(network, shape)
     layers = []
-    for place, (name, module) in enumerate(found.items()):
+    for number, (name, module) in enumerate(modules.items()):
         if isinstance(module, nn.Linear):
             bias = 0.0 if module.bias is None else _norm(module.bias)
             layers.append(Layer(name, _norm(module.weight), _norm(module.weight), bias))
             continue
         assert isinstance(module, nn.Conv2d)
         # LeNet computes its first convolution together with the pooling behind it, not by a call of its own.
-        size = sizes.get(name, tuple(shape[1:]) if place == 0 else None)
+        size = sizes.get(name, tuple(shape[1:]) if number == 0 else None)
         if size is None:
             raise ValueError(f"network must call its layer {name} in forward for its norm to be known")
         layers.append(_convolution(name, module, size))

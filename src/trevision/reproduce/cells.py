@@ -1,4 +1,4 @@
-"""Finished runs as cells of a table: a pure function of the config.json and result.json in run folders."""
+"""Finished runs as cells of a table: a pure function of recorded configs and results."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 from trevision.methods.options import Options
-from trevision.reproduce.plans import Outcome, Plan, Row, outcome, planned_runs
+from trevision.reproduce.outcomes import Outcome, outcome
+from trevision.reproduce.plans import Plan, Row, planned_runs
 
 COLLAPSED_BELOW = 0.5
-"""The test accuracy below which a classifier has learnt something else than the classes."""
+"""The test accuracy below which a run counts as collapsed."""
 
 Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run's result (None: it has no such number), and how it is written."""
+    """A number of a run's result, and how it is written. `of` gives None if a result has no such number."""
 
     name: str
     title: str
@@ -37,7 +38,7 @@ def _accuracy(result: Result) -> float | None:
 
 
 def _transition_error(result: Result) -> float | None:
-    """Of a method that has no T, the estimate that its first stage left behind is nobody's result."""
+    """Methods without T report no T error."""
     return result.get("transition_error") if result.get("uses_transition", True) else None
 
 
@@ -61,17 +62,18 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: the numbers of its finished runs, the published mean and std, and the seeds that lack one.
-
-    `collapsed` are the seeds of finished runs that ended in nothing, `unavailable` is why none can be made.
-    """
+    """A cell: the numbers of its finished runs, the published mean and std, and the seeds that lack one."""
 
     values: tuple[float, ...]
     published: tuple[float, float | None] | None = None
     failed: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
     collapsed: tuple[int, ...] = ()
+    """Seeds of finished runs whose classifier or T is of no use."""
+    older: tuple[int, ...] = ()
+    """Seeds of finished runs that older code made."""
     unavailable: str = ""
+    """Why no run can be made."""
     seconds: float = 0.0
 
     @property
@@ -94,12 +96,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A plan with its cells for one measure, and what went wrong, by run."""
+    """A plan with its cells for one measure."""
 
     plan: Plan
     measure: Measure
     cells: dict[tuple[Row, str], Cell]
     failures: dict[str, str]
+    """Why runs failed, by their label."""
+    older: dict[str, int]
+    """The numerics of the runs that older code made, by name of the run."""
 
     @property
     def runs(self) -> int:
@@ -107,32 +112,30 @@ class Table:
 
 
 def tabulate(plan: Plan, results: Path) -> Table:
-    """The table of a plan, by its first measure, from the runs in the folder `results`, finished or not."""
+    """The table of a plan in its first measure, from the runs in the folder `results`."""
     return tabulate_each(plan, results)[plan.spec.measures[0]]
 
 
 def tabulate_each(plan: Plan, results: Path) -> dict[str, Table]:
     """A table of the plan for each of its measures, by their names."""
     runs = [(run, outcome(run, results)) for run in planned_runs(plan)]
-    found: dict[tuple[Row, str], list[tuple[int, Outcome]]] = {
+    by_cell: dict[tuple[Row, str], list[tuple[int, Outcome]]] = {
         (row, noise): [] for row in plan.rows for noise in plan.noises
     }
     for run, how in runs:
-        found[run.row, run.noise].append((run.settings.seed, how))
+        by_cell[run.row, run.noise].append((run.settings.seed, how))
     failures = {
         run.label if how.state == "failed" else f"{run.row.name}, {run.label}": how.reason
         for run, how in runs
-        if has_failed(how)
+        if how.has_failed
     }
-    return {
-        name: Table(
-            plan,
-            MEASURES[name],
-            {place: _cell(plan, *place, MEASURES[name], of_runs) for place, of_runs in found.items()},
-            failures,
-        )
-        for name in plan.spec.measures
-    }
+    older = {run.name: how.numerics for run, how in runs if how.is_older}
+
+    def table(measure: Measure) -> Table:
+        cells = {key: _cell(plan, *key, measure, of_cell) for key, of_cell in by_cell.items()}
+        return Table(plan, measure, cells, failures, older)
+
+    return {name: table(MEASURES[name]) for name in plan.spec.measures}
 
 
 def _cell(plan: Plan, row: Row, noise: str, measure: Measure, runs: list[tuple[int, Outcome]]) -> Cell:
@@ -141,23 +144,19 @@ def _cell(plan: Plan, row: Row, noise: str, measure: Measure, runs: list[tuple[i
     return Cell(
         values=tuple(value for result in done if (value := measure.of(result)) is not None),
         published=_published(plan, row, noise, measure),
-        failed=tuple(seed for seed, how in runs if has_failed(how)),
+        failed=tuple(seed for seed, how in runs if how.has_failed),
         missing=tuple(seed for seed, state in states.items() if state in ("missing", "unavailable")),
         collapsed=tuple(seed for seed, how in runs if _collapsed(plan, how)),
+        older=tuple(seed for seed, how in runs if how.is_older),
         unavailable=row.lacking if "unavailable" in states.values() else "",
         seconds=sum(result["seconds"] for result in done),
     )
 
 
-def has_failed(how: Outcome) -> bool:
-    """Whether a run failed, or an estimator in a run that did not."""
-    return how.state == "failed" or (how.state == "finished" and bool(how.reason))
-
-
 def _collapsed(plan: Plan, how: Outcome) -> bool:
-    """Whether a run ended in nothing: a classifier below 50 %, or a T that is not made of numbers.
+    """Whether a run is of no use: test accuracy below 50 %, or a T that is not made of numbers.
 
-    Only asked where a table measures T against its floor; among a hundred classes 50 % would be a success.
+    Only asked in tables that measure T against its floor: on CIFAR-100, 50 % would be a success.
     """
     result = how.result
     if how.state != "finished" or how.reason or "transition_floor" not in plan.spec.measures:
@@ -179,9 +178,9 @@ def published() -> dict[tuple[str, str, str, str], tuple[float, float | None]]:
     """Accuracy (%), mean and standard deviation, by data set, noise, method and anchors."""
     text = files("trevision.reproduce").joinpath("published.csv").read_text(encoding="utf-8")
     return {
-        (one["dataset"], one["noise"], one["method"], one["anchors"]): (
-            float(one["mean"]),
-            float(one["std"]) if one["std"] else None,
+        (line["dataset"], line["noise"], line["method"], line["anchors"]): (
+            float(line["mean"]),
+            float(line["std"]) if line["std"] else None,
         )
-        for one in csv.DictReader(text.splitlines())
+        for line in csv.DictReader(text.splitlines())
     }

@@ -46,7 +46,21 @@ def demonstrate(
     watch: Callable[[str], AbstractContextManager[Progress]],
     threads: int = 1,
 ) -> Demo:
-    """Train each method with each seed on digits with half of the labels wrong; draw T of the first."""
+    """Train each method with each seed on digits with half of the labels wrong; draw T of the first seed.
+
+    Parameters
+    ----------
+    folder
+        Where the run folders and the picture go.
+    watch
+        Given the name of a run, what shows its progress.
+    threads
+        CPU threads of a run.
+
+    Returns
+    -------
+    Demo
+    """
     results = {}
     for seed in SEEDS:
         for method in METHODS:

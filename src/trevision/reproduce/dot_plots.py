@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from trevision.reproduce.cells import Cell, Table
-from trevision.reproduce.floor import ANCHORS, Column, FloorTable, row_label
+from trevision.reproduce.floor_table import ANCHORS, Column, FloorTable, row_label
 from trevision.reproduce.plans import Plan, Row
 from trevision.runs.pictures import bare, save_picture
 
 BLUE, ORANGE, RED = "#1f6fb4", "#d9730d", "#b8303f"
 PANELS_ABREAST = 3
 ACCURACIES = (10, 50, 80, 90, 95, 98, 99, 99.5, 99.8)
-"""Where an axis that is logarithmic in the error has its marks."""
+"""The marks of an axis that is logarithmic in the error."""
 LEAST_RATIO, LEAST_WRONG = 0.1, 0.05
-"""Where logarithmic axes end, of multiples of the floor and of percent wrong; less is drawn there."""
+"""The least values on logarithmic axes, of multiples of the floor and percent wrong; less is drawn there."""
 
 Dot = tuple[float, float]  # mean and standard deviation; nan where there is no number
 NOWHERE = (math.nan, 0.0)
@@ -28,7 +28,7 @@ NOWHERE = (math.nan, 0.0)
 
 @dataclass(frozen=True)
 class Dots:
-    """One kind of number: its dots, line by line, in each panel, and how they look."""
+    """The dots of one kind of number, in each panel a dot a row, and how they look."""
 
     label: str
     colour: str
@@ -46,6 +46,7 @@ class Dots:
 def draw_table(path: Path, table: Table) -> None:
     """Ours and the paper's numbers side by side."""
     plan = table.plan
+    what = "test accuracy (%)" if table.measure.name == "test_accuracy" else table.measure.title
     columns = {noise: [table.cells[row, noise] for row in plan.rows] for noise in plan.noises}
     measured = {noise: [_measured(cell) for cell in cells] for noise, cells in columns.items()}
     published = {noise: [_published(cell) for cell in cells] for noise, cells in columns.items()}
@@ -53,7 +54,7 @@ def draw_table(path: Path, table: Table) -> None:
     kinds = [Dots("ours", BLUE, 0.14, measured), *([theirs] if theirs.means else [])]
     most = max(cell.n for cell in table.cells.values())
     labels = [row.label for row in plan.rows]
-    _draw(path, labels, kinds, "test accuracy (%)", _title(plan.spec.title, plan, most))
+    _draw(path, labels, kinds, what, _title(plan.spec.title, plan, most))
 
 
 def draw_error_to_floor(path: Path, table: FloorTable) -> None:
@@ -158,14 +159,14 @@ def _draw(
 
 def _draw_dots(axis: Any, kind: Dots, panel: str) -> None:
     means, stds = np.array(kind.panels[panel]).T
-    places = np.arange(len(means)) + kind.offset
+    heights = np.arange(len(means)) + kind.offset
     look: dict[str, Any] = {"fmt": "o", "capsize": 2.5, "markersize": 5, "linewidth": 1.3}
     face = kind.colour if kind.filled else "white"
-    axis.errorbar(means, places, xerr=stds, color=kind.colour, mfc=face, label=kind.label, **look)
+    axis.errorbar(means, heights, xerr=stds, color=kind.colour, mfc=face, label=kind.label, **look)
     crossed = np.array(kind.crossed.get(panel, np.zeros(len(means))), dtype=bool)
     if crossed.any():
         axis.plot(
-            means[crossed], places[crossed], "x", color=RED, markersize=10, mew=1.5, label="a run collapsed"
+            means[crossed], heights[crossed], "x", color=RED, markersize=10, mew=1.5, label="a run collapsed"
         )
 
 
@@ -173,7 +174,7 @@ def _logarithmic(axis: Any, low: float, high: float, marks: Mapping[float, str])
     # Where a deviation exceeds its mean, its bar leaves the panel to the left instead of vanishing.
     axis.set_xscale("log", nonpositive="clip")
     axis.set_xlim(low, high)
-    inside = {place: text for place, text in marks.items() if low <= place <= high}
+    inside = {value: text for value, text in marks.items() if low <= value <= high}
     axis.set_xticks(list(inside), list(inside.values()))
     axis.set_xticks([], minor=True)
 
@@ -192,7 +193,7 @@ def _wrong_percent(cell: Cell) -> Dot:
 
 
 def _at_least(least: float, dot_of: Callable[[Cell], Dot]) -> Callable[[Cell], Dot]:
-    """Dots no further to the left than an axis reaches; none stays none."""
+    """The same dots, but none below `least`; a missing dot stays missing."""
 
     def dot(cell: Cell) -> Dot:
         mean, std = dot_of(cell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,8 +10,10 @@ from typing import Any
 
 from trevision.methods.registry import METHODS
 from trevision.methods.schedules import ANCHOR, usual_estimator
+from trevision.reproduce.archive import epochs_of, find_run, finished_names
+from trevision.reproduce.job import stage_folder
 from trevision.reproduce.plans import Planned
-from trevision.reproduce.sharing import STAGES_FOLDER, is_finished, shared_stages
+from trevision.reproduce.sharing import is_finished, shared_stages
 from trevision.runs.settings import Hardware, canonical, run_config
 
 Like = tuple[Any, ...]
@@ -20,14 +21,14 @@ Like = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of work that is left, and the runs nothing like which is recorded."""
+    """Seconds of work that is left, and the runs of unknown length: nothing like them is recorded."""
 
     seconds: float
     unknown: tuple[Planned, ...]
 
 
 class Record:
-    """Seconds a stage took in the runs of a folder of results, by what they were runs of."""
+    """How long each stage took in the recorded runs, by kind of run."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
@@ -37,21 +38,19 @@ class Record:
 
     def update(self) -> None:
         """Read the runs that have been finished since."""
-        if not self.results.is_dir():
-            return
-        for folder in sorted(self.results.iterdir()):
-            if folder.name not in self._seen and (folder / "result.json").is_file():
-                self._seen.add(folder.name)
-                self._add(folder)
+        for name in sorted(finished_names(self.results) - self._seen):
+            self._seen.add(name)
+            self._add(name)
 
-    def _add(self, folder: Path) -> None:
+    def _add(self, name: str) -> None:
         try:
-            config = canonical(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-            lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            run = find_run(name, self.results)
+            if run is None:
+                return
             seconds: dict[str, float] = defaultdict(float)
-            for record in map(json.loads, lines):
-                seconds[record["stage"]] += record["seconds"]
-            likes = _likes(config)
+            for epoch in epochs_of(run):
+                seconds[epoch["stage"]] += epoch["seconds"]
+            likes = _likes(run.config)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return  # an estimate is no reason to stop for a damaged folder
         for like in likes:
@@ -62,7 +61,7 @@ class Record:
         """The expected seconds of each stage of a run; None if nothing like it is recorded."""
         for like in _likes(canonical(run_config(run.source, run.settings))):
             if like in self._times:
-                return {name: sum(one) / len(one) for name, one in self._times[like].items()}
+                return {stage: sum(times) / len(times) for stage, times in self._times[like].items()}
         return None
 
     def estimate(self, runs: Iterable[Planned], hardware: Hardware) -> Estimate:
@@ -75,7 +74,7 @@ class Record:
                 unknown.append(run)
                 continue
             for name, key in shared_stages(run.source, run.settings, hardware).items():
-                if key in counted or is_finished(self.results / STAGES_FOLDER / key):
+                if key in counted or is_finished(stage_folder(self.results, key)):
                     stages.pop(name, None)
                 counted.add(key)
             seconds += sum(stages.values())
@@ -83,7 +82,10 @@ class Record:
 
 
 def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
-    """What makes runs take about as long, strictly and loosely: the noise and the seed hardly matter."""
+    """The narrow and the wide kind of a run: runs of a kind take about as long.
+
+    Noise and seed hardly matter.
+    """
     base = tuple(config.get(key) for key in ("source", "schedule", "method", "network", "train_size"))
     method = METHODS.get(config["method"])
     own = None if method is None else method.own_estimator

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from trevision.files import locked, write_atomically
-from trevision.reproduce.cells import has_failed
-from trevision.reproduce.job import ERROR_FILE, Done, Job, record_failure
-from trevision.reproduce.plans import Planned, outcome
+from trevision.reproduce import archive
+from trevision.reproduce.job import Done, Job, record_failure
+from trevision.reproduce.outcomes import ERROR_FILE, outcome, unfinished
+from trevision.reproduce.plans import Planned
 from trevision.reproduce.sharing import STAGES_FOLDER, is_finished
 from trevision.reproduce.workers import CRASHED, Workers, absolute
 from trevision.runs.settings import Hardware
 
 POLL_SECONDS = 0.5
-IGNORED = f"{STAGES_FOLDER}/\n.lock\ncheckpoints/\n*.safetensors\n"
+LOCK = ".lock"
+IGNORED = f"{archive.RUNS_FOLDER}/\n{STAGES_FOLDER}/\n{LOCK}\ntables/\n"
+BUSY = "{} must not be worked on by two commands at once, and another trevision reproduce is"
 
 
 class Watch(Protocol):
@@ -54,31 +58,45 @@ class Conditions:
         return Job(run.source, run.settings, results, self.hardware, data_dir, self.keep_models)
 
 
-def unfinished(runs: Iterable[Planned], results: Path) -> list[Planned]:
-    """The runs to do, each once: those without a result whose method exists. What failed is tried again."""
-    states = [(run, outcome(run, results)) for run in runs]
-    to_do = {run.name: run for run, how in states if how.state == "missing" or has_failed(how)}
-    return list(to_do.values())
-
-
 def run_grid(
-    runs: Sequence[Planned], conditions: Conditions, workers: Workers, watch: Watch | None = None
+    runs: Sequence[Planned],
+    conditions: Conditions,
+    workers: Workers,
+    watch: Watch | None = None,
+    refresh: bool = False,
 ) -> dict[str, Done]:
-    """Do the runs that have no result yet; return how each of them ended, by name.
+    """Do the runs that have no result yet, and record each in the file of its table as soon as it is done.
 
     A run is started once every stage that it shares is finished or in nobody's hands, so no two workers
     train one stage. An error ends its own run only.
+
+    Parameters
+    ----------
+    runs
+        The runs of one or several plans.
+    conditions
+        What they have in common: the folder of results, hardware and data.
+    workers
+        Where they are computed.
+    watch
+        Is told of the progress.
+    refresh
+        Also run anew what older code made. Until the new run is finished, the recorded one stays.
+
+    Returns
+    -------
+    dict of str to Done
+        How each run that was started ended, by its name.
     """
     watch = watch or Unwatched()
     results = conditions.results
     ends: dict[str, Done] = {}
     _make_folder(results)
-    busy = f"{results} must not be worked on by two commands at once, and another trevision reproduce is"
-    with locked(results / ".lock", busy):
-        waiting = unfinished(runs, results)
+    with locked(results / LOCK, BUSY.format(results)):
+        archive.record(_tables(runs), results)
+        waiting = unfinished(runs, results, refresh)
         for run in waiting:
-            # What failed before is tried again; until it is its turn, it is merely missing.
-            (results / run.name / ERROR_FILE).unlink(missing_ok=True)
+            _prepare(run, results)
         running: dict[str, Planned] = {}
         claims: dict[str, set[Path]] = {}
         while waiting or running:
@@ -91,16 +109,53 @@ def run_grid(
             for job, done in workers.wait(POLL_SECONDS):
                 if done.error == CRASHED:
                     record_failure(job, done)
+                ended = running.pop(job.name)
+                if not done.error:
+                    archive.record(_tables([ended]), results)
                 ends[job.name] = done
                 claims.pop(job.name)
-                watch.ended(running.pop(job.name), done)
+                watch.ended(ended, done)
             watch.tick(waiting)
     return ends
 
 
+def _prepare(run: Planned, results: Path) -> None:
+    """Make a run's folder ready for it to be begun or continued."""
+    folder = archive.run_folder(results, run.name)
+    # What failed before is tried again; until it is its turn, it is merely missing.
+    (folder / ERROR_FILE).unlink(missing_ok=True)
+    finished = archive.read_run_folder(run.name, results)
+    if finished is not None and run.name in archive.read_lines(results / f"{run.table}.jsonl"):
+        shutil.rmtree(folder)  # to be run anew; the file of its table still has it
+
+
+def record_finished(runs: Iterable[Planned], results: Path) -> None:
+    """Record finished runs that are not in the files of their tables: a command was killed before it did.
+
+    If another command is at work in the folder, nothing is recorded now; the next command does it.
+    """
+    tables = _tables(runs)
+    if not archive.unrecorded(tables, results):
+        return
+    try:
+        with locked(results / LOCK, "busy"):
+            archive.record(tables, results)
+    except ValueError as error:
+        if str(error) != "busy":
+            raise
+
+
+def _tables(runs: Iterable[Planned]) -> dict[str, set[str]]:
+    """The names of runs by the file that they are recorded in."""
+    tables: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        tables[run.table].add(run.name)
+    return tables
+
+
 def _next(waiting: list[Planned], conditions: Conditions, claims: dict[str, set[Path]]) -> Planned | None:
     """The first run none of whose stages is being trained by another."""
-    claimed = {folder for one in claims.values() for folder in one if not is_finished(folder)}
+    claimed = {folder for stages in claims.values() for folder in stages if not is_finished(folder)}
     for run in waiting:
         if claimed.isdisjoint(conditions.job(run).stages.values()):
             return run
@@ -108,15 +163,15 @@ def _next(waiting: list[Planned], conditions: Conditions, claims: dict[str, set[
 
 
 def remove_stages(runs: Iterable[Planned], conditions: Conditions) -> int:
-    """Remove the shared stages of these runs that no unfinished one of them needs; return how many."""
+    """Remove the shared stages of finished runs, unless an unfinished run needs them; return how many."""
     results = conditions.results
     needed: set[Path] = set()
     removable: set[Path] = set()
     for run in runs:
         state = outcome(run, results).state
-        mine = conditions.job(run).stages.values()
+        stages = conditions.job(run).stages.values()
         if state != "unavailable":
-            (removable if state == "finished" else needed).update(mine)
+            (removable if state == "finished" else needed).update(stages)
     unneeded = [folder for folder in removable - needed if folder.is_dir()]
     for folder in unneeded:
         shutil.rmtree(folder)

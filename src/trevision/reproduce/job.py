@@ -1,20 +1,24 @@
-"""One run of a grid, as a worker does it: whatever happens, its folder tells."""
+"""One run of a grid, as a worker does it: a result or an error, always in its folder."""
 
 from __future__ import annotations
 
+import shutil
 import traceback
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trevision.files import write_json
+from trevision.reproduce.archive import run_folder
 from trevision.reproduce.estimators import ESTIMATORS, compare_estimators
+from trevision.reproduce.outcomes import ERROR_FILE
 from trevision.reproduce.sharing import STAGES_FOLDER, SharedStore, run_name, shared_stages
+from trevision.runs import provenance
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings, run_config
 from trevision.training.loop import TrainingDiverged
 
-ERROR_FILE = "error.json"
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -34,25 +38,36 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        return self.results / self.name
+        return run_folder(self.results, self.name)
 
     @property
     def stages(self) -> dict[str, Path]:
         """The folders of the stages that this run shares with others."""
         shared = shared_stages(self.source, self.settings, self.hardware)
-        return {name: self.results / STAGES_FOLDER / key for name, key in shared.items()}
+        return {name: stage_folder(self.results, key) for name, key in shared.items()}
+
+
+def stage_folder(results: Path, key: str) -> Path:
+    """Where a shared stage lies. Newer code does not find what older code trained, and trains it again."""
+    return results / STAGES_FOLDER / _numerics() / key
+
+
+def _numerics() -> str:
+    """The folder for what a version of the numbers trained."""
+    return f"numerics-{provenance.NUMERICS}"
 
 
 @dataclass(frozen=True)
 class Done:
-    """The end of a job: `error` and `reason` are empty if it went well."""
+    """How a job ended: `error` and `reason` are empty if it went well."""
 
     error: str = ""
     reason: str = ""
 
 
 def work(job: Job) -> Done:
-    """Run a job; an error ends in its folder and in what is returned, never in the caller."""
+    """Run a job. An error is written to its folder and returned, never raised."""
+    provenance.code()  # as it is when the run begins
     try:
         (job.folder / ERROR_FILE).unlink(missing_ok=True)
         with warnings.catch_warnings():
@@ -65,9 +80,11 @@ def work(job: Job) -> Done:
                 job.folder,
                 job.hardware,
                 job.data_dir,
-                store=SharedStore(job.folder / "checkpoints", job.stages),
+                # Newer code does not continue what older code began.
+                store=SharedStore(job.folder / CHECKPOINTS / _numerics(), job.stages),
                 keep_model=job.keep_model,
             )
+        shutil.rmtree(job.folder / CHECKPOINTS, ignore_errors=True)
     except Exception as error:
         foreseen = isinstance(error, ValueError | OSError | TrainingDiverged)
         trace = None if foreseen else traceback.format_exc()
@@ -81,7 +98,17 @@ def work(job: Job) -> Done:
 
 
 def record_failure(job: Job, done: Done, trace: str | None = None) -> None:
-    """Leave in the run's folder why it failed, beside the config that says what it was to be."""
+    """Write to the run's folder why it failed, beside its config.
+
+    Parameters
+    ----------
+    job
+        The run.
+    done
+        Its error and the reason.
+    trace
+        Where in the code it failed; only for errors that were not foreseen.
+    """
     job.folder.mkdir(parents=True, exist_ok=True)
     if not (job.folder / "config.json").exists():
         write_json(job.folder / "config.json", run_config(job.source, job.settings))

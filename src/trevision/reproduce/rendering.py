@@ -6,14 +6,17 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trevision.files import write_atomically
 from trevision.reproduce.cells import Cell, Table
 from trevision.reproduce.plans import Plan, Row
+from trevision.reproduce.spec import Grid
+from trevision.runs import provenance
 
 DASH = "-"
+DAGGER = "†"
 SPREAD = "mean ± sample standard deviation (number of runs)"
 ABOUT_SECONDS = (
     "Seconds are wall clock, of training, evaluation and the estimation of T in one process of one thread, "
@@ -21,18 +24,49 @@ ABOUT_SECONDS = (
 )
 CSV_HEADER = (
     *("table", "dataset", "schedule", "method", "anchors", "noise", "measure", "n", "mean", "std"),
-    *("published_mean", "published_std", "difference", "failed", "missing", "collapsed"),
+    *("published_mean", "published_std", "difference", "failed", "missing", "collapsed", "older"),
 )
-Grid = tuple[list[str], list[list[str]]]  # a header and rows
 
 
 def ours(cell: Cell, digits: int = 2) -> str:
-    """Mean ± std (n), with what is lacking: `98.31 ± 0.10 (2), 1 failed`."""
-    return ", ".join(filter(None, (spread(cell, digits), lacking(cell)))) or DASH
+    """Mean ± std (n), with what is lacking: `98.31 ± 0.10 (2), 1 failed`; a dagger marks older code."""
+    return ", ".join(filter(None, (marked(spread(cell, digits), cell), lacking(cell)))) or DASH
+
+
+def marked(text: str, cell: Cell) -> str:
+    """The text of a cell with a dagger, if older code made one of its runs."""
+    return f"{text}{DAGGER}" if text and cell.older else text
+
+
+def older_note(older: Mapping[str, int]) -> str:
+    """The line below a table that explains its daggers; empty if it has none."""
+    if not older:
+        return ""
+    runs = "1 run was" if len(older) == 1 else f"{len(older)} runs were"
+    numerics = ", ".join(map(str, sorted(set(older.values()))))
+    them = "it" if len(older) == 1 else "them"
+    return (
+        f"{DAGGER} {runs} made by older code (numerics {numerics}; now {provenance.NUMERICS}); "
+        f"--refresh runs {them} anew"
+    )
 
 
 def spread(cell: Cell, digits: int = 2, said: int | None = None) -> str:
-    """Mean ± std (n), empty if there is no number; without n where it is `said` elsewhere."""
+    """Mean ± std (n), as in `98.31 ± 0.10 (3)`; empty if there is no number.
+
+    Parameters
+    ----------
+    cell
+        The numbers.
+    digits
+        Decimals.
+    said
+        A number of runs that is shown elsewhere: n is left out if it is the same.
+
+    Returns
+    -------
+    str
+    """
     if cell.mean is None:
         return ""
     std = "" if cell.std is None else f" ± {cell.std:.{digits}f}"
@@ -40,7 +74,7 @@ def spread(cell: Cell, digits: int = 2, said: int | None = None) -> str:
 
 
 def lacking(cell: Cell) -> str:
-    """What there is to hold against the numbers of a cell: `1 failed, 1 missing`; empty if nothing is."""
+    """What a cell lacks: `1 failed, 1 missing`; empty if nothing."""
     if cell.unavailable and not cell.n:
         return "unavailable"
     counts = {"failed": cell.failed, "missing": cell.missing, "collapsed": cell.collapsed}
@@ -113,7 +147,9 @@ def subject(plan: Plan) -> str:
 
 def markdown(table: Table) -> str:
     """The wide table in Markdown, under its title."""
-    return f"{escape_markdown(title(table))}.\n\n{markdown_grid(*wide(table))}"
+    note = older_note(table.older)
+    below = f"\n{escape_markdown(note)}.\n" if note else ""
+    return f"{escape_markdown(title(table))}.\n\n{markdown_grid(*wide(table))}{below}"
 
 
 def markdown_grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -130,10 +166,25 @@ def escape_markdown(text: str) -> str:
 
 def latex(table: Table) -> str:
     """The wide table in LaTeX, for booktabs."""
-    return latex_grid(title(table), *wide(table))
+    return latex_grid(title(table), *wide(table), older_note(table.older))
 
 
-def latex_grid(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def latex_grid(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
+    """A table in LaTeX, for booktabs.
+
+    Parameters
+    ----------
+    caption
+        What stands above it.
+    header, rows
+        Its cells.
+    note
+        What stands below it, in small print.
+
+    Returns
+    -------
+    str
+    """
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -145,6 +196,7 @@ def latex_grid(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]
         *(" & ".join(map(escape_latex, row)) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
+        *([rf"\par {{\footnotesize {escape_latex(note)}.}}"] if note else []),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -153,6 +205,7 @@ def latex_grid(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]
 _LATEX = {
     "\\": r"\textbackslash{}",
     "±": r"$\pm$",
+    DAGGER: r"$\dagger$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -167,7 +220,7 @@ def escape_latex(text: str) -> str:
 
 
 def to_csv(*tables: Table) -> str:
-    """A line a cell with every number apart, for other programs."""
+    """A line a cell, each number in a column of its own, for other programs."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(CSV_HEADER)
@@ -178,7 +231,7 @@ def to_csv(*tables: Table) -> str:
             all_numbers = (cell.mean, cell.std, mean, std, cell.difference)
             what = [plan.spec.name, plan.dataset, plan.schedule, row.name, row.anchors, noise]
             ours_mean, ours_std, *theirs = ("" if v is None else f"{v:.6g}" for v in all_numbers)
-            counts = [len(one) for one in (cell.failed, cell.missing, cell.collapsed)]
+            counts = [len(seeds) for seeds in (cell.failed, cell.missing, cell.collapsed, cell.older)]
             rows.writerow([*what, table.measure.name, cell.n, ours_mean, ours_std, *theirs, *counts])
     return text.getvalue()
 
@@ -239,14 +292,18 @@ def page_head(plan: Plan) -> list[str]:
 
 
 def reasons(heading: str, why: dict[str, str]) -> list[str]:
-    """A section of a page that names runs or rows with a reason each; none if there are none."""
+    """A section of a page that lists a reason for each run or row; empty if there are none."""
     if not why:
         return []
-    return [f"## {heading}", *(f"- {escape_markdown(f'{name}: {one}')}" for name, one in why.items()), ""]
+    return [
+        f"## {heading}",
+        *(f"- {escape_markdown(f'{name}: {reason}')}" for name, reason in why.items()),
+        "",
+    ]
 
 
 def docs_page(table: Table, picture: str) -> str:
-    """A page of documentation: the command, the table, the picture, and what it took."""
+    """A page of documentation: the command, the table, the picture, and how long the runs took."""
     seconds = sum(cell.seconds for cell in table.cells.values())
     lines = [
         *page_head(table.plan),
@@ -257,7 +314,7 @@ def docs_page(table: Table, picture: str) -> str:
         f"{table.runs} runs are recorded, of {seconds:.0f} seconds in all. {ABOUT_SECONDS}",
         "",
         markdown_grid(
-            ["method", "noise", "n", "mean", "std", "seconds a run", "failed", "missing"],
+            ["method", "noise", "n", "mean", "std", "seconds a run", "failed", "missing", "older"],
             [_record(row, noise, cell, table.measure.digits) for (row, noise), cell in _by_noise(table)],
         ),
         *reasons("Failed", table.failures),
@@ -268,4 +325,5 @@ def docs_page(table: Table, picture: str) -> str:
 def _record(row: Row, noise: str, cell: Cell, digits: int) -> list[str]:
     mean, std = (DASH if v is None else f"{v:.{digits}f}" for v in (cell.mean, cell.std))
     seconds = f"{cell.seconds / cell.n:.0f}" if cell.n else DASH
-    return [row.label, noise, str(cell.n), mean, std, seconds, str(len(cell.failed)), str(len(cell.missing))]
+    counts = (str(len(seeds)) for seeds in (cell.failed, cell.missing, cell.older))
+    return [row.label, noise, str(cell.n), mean, std, seconds, *counts]

@@ -22,7 +22,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 
 
 class Workers(Protocol):
-    """Some places that take a job each."""
+    """Workers that take a job each."""
 
     count: int
 
@@ -32,7 +32,7 @@ class Workers(Protocol):
     def start(self, job: Job) -> None: ...
 
     def wait(self, seconds: float) -> list[tuple[Job, Done]]:
-        """The jobs that have ended, after at most about that many seconds."""
+        """The jobs that have ended; waits for one at most about that many seconds."""
         ...
 
     def close(self) -> None: ...
@@ -60,11 +60,11 @@ class ProcessPool:
 
     @property
     def free(self) -> int:
-        return self.count - sum(one.job is not None for one in self._processes)
+        return self.count - sum(worker.job is not None for worker in self._processes)
 
     def start(self, job: Job) -> None:
         while True:
-            idle = next((one for one in self._processes if one.job is None), None) or self._spawn()
+            idle = next((worker for worker in self._processes if worker.job is None), None) or self._spawn()
             try:
                 idle.pipe.send(job)
             except (BrokenPipeError, ConnectionResetError):  # it died while it had nothing to do
@@ -74,24 +74,24 @@ class ProcessPool:
             return
 
     def wait(self, seconds: float) -> list[tuple[Job, Done]]:
-        busy = {one.pipe: one for one in self._processes if one.job is not None}
+        busy = {worker.pipe: worker for worker in self._processes if worker.job is not None}
         ended = []
         for pipe in wait(list(busy), seconds):
-            one = busy[pipe]  # type: ignore[index]
-            job = one.job
+            worker = busy[pipe]  # type: ignore[index]
+            job = worker.job
             assert job is not None
             try:
-                done = one.pipe.recv()
-                one.job = None
+                done = worker.pipe.recv()
+                worker.job = None
             except (EOFError, OSError):
-                done = Done(CRASHED, self._bury(one))
+                done = Done(CRASHED, self._bury(worker))
             ended.append((job, done))
         return ended
 
     def close(self) -> None:
-        for one in list(self._processes):
-            one.process.kill()
-            self._bury(one)
+        for worker in list(self._processes):
+            worker.process.kill()
+            self._bury(worker)
 
     def _spawn(self) -> _Process:
         mine, theirs = self._context.Pipe()
@@ -102,11 +102,12 @@ class ProcessPool:
         self._processes.append(_Process(process, mine))
         return self._processes[-1]
 
-    def _bury(self, one: _Process) -> str:
-        one.process.join(10)
-        code = one.process.exitcode
-        one.pipe.close()
-        self._processes.remove(one)
+    def _bury(self, worker: _Process) -> str:
+        """Forget a process that has ended; return how it ended."""
+        worker.process.join(10)
+        code = worker.process.exitcode
+        worker.pipe.close()
+        self._processes.remove(worker)
         if code is not None and code < 0:
             name = signal.Signals(-code).name
             hint = "; the system does that when memory runs out" if name == "SIGKILL" else ""
@@ -115,7 +116,7 @@ class ProcessPool:
 
 
 def _serve(pipe: Connection) -> None:
-    """A worker process: jobs in, what became of them out, until the other end is closed."""
+    """A worker process: take jobs and answer how each ended, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
@@ -127,7 +128,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Do not outlive a killed parent: its next start would meet this process in the same folders."""
+    """End when the parent is killed: its next start would otherwise meet this process in the same folders."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -205,7 +206,21 @@ class RayCluster:
 
 
 def make_workers(count: int | None, ray: str | None, gpus: int = 0) -> Workers:
-    """The workers that the options --workers and --ray ask for."""
+    """The workers that the options --workers and --ray ask for.
+
+    Parameters
+    ----------
+    count
+        How many jobs run at a time; None for as many as there are cores.
+    ray
+        The address of a Ray cluster, "local" to start one, or None for processes of this machine.
+    gpus
+        GPUs that each job of a Ray cluster needs.
+
+    Returns
+    -------
+    Workers
+    """
     if count is not None and count < 1:
         raise ValueError(f"workers must be at least 1, got {count}")
     if ray is not None:

@@ -23,6 +23,7 @@ from trevision.data.noisy import NoisyData, Truth
 from trevision.estimation import clean_given_label, counted_transition, invert, transition_error
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.registry import find_method
+from trevision.runs.provenance import provenance
 from trevision.training.evaluate import class_probs
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def described(
     data_notes: Sequence[str],
     estimation_seconds: float = 0.0,
 ) -> dict[str, Any]:
-    """What every result tells: what was run, for how long, and with what."""
+    """What every result tells: what was run, for how long, by which code and on what."""
     return {
         "method": settings.method,
         "seed": settings.seed,
@@ -67,6 +68,7 @@ def described(
         "data_notes": list(data_notes),
         "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
         | {"python": platform.python_version()},
+        **provenance(torch.get_num_threads()),
     }
 
 

@@ -13,6 +13,7 @@ from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.problem import Learned
 from trevision.methods.registry import check_options, find_method
 from trevision.runs.prepare import Begun, begin
+from trevision.runs.provenance import code
 from trevision.runs.record import summarise
 from trevision.runs.run_folder import finished_result, save_out_of_sample, write_metrics
 from trevision.runs.settings import Hardware, Settings, run_config
@@ -37,6 +38,7 @@ def run(
     A folder that holds the same experiment is continued, or left as it is when finished; one that
     holds another is refused. `store` keeps the stages under way, in the folder itself if not given.
     """
+    code()  # as it is now, not as it may be when a long run ends
     method = find_method(settings.method)
     check_options(settings.options, settings.method)
     finished = finished_result(folder, run_config(source, settings))

@@ -1,4 +1,4 @@
-"""What a data set is to the rest of the package: plain tensors, names for the classes, and one error type."""
+"""What a data set is to the rest of the package: plain tensors, and names for the classes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
+
+from trevision.data.row_labels import RowLabels
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.rows import Rows
 
@@ -55,6 +58,12 @@ class Dataset:
     def num_classes(self) -> int:
         """The number of classes, also of those without a row."""
         return len(self.class_names)
+
+    @property
+    def labels(self) -> RowLabels:
+        """The training rows without their features."""
+        numbers = np.arange(len(self.train_y)) if self.row_numbers is None else self.row_numbers
+        return RowLabels(numbers, self.train_y.cpu().numpy(), self.class_names, self.names)
 
     @property
     def class_values(self) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from trevision import estimation
-from trevision.data.load import SOURCES
+from trevision.data.sources import SOURCES
 from trevision.training.phase import Criterion, Phase
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
@@ -202,7 +202,7 @@ def strong(source: str, rows: int, num_classes: int) -> Schedule:
     base = quick(source, rows, num_classes)
     if rows < SMALL:
         return base
-    distorted = "affine" if source in ("mnist", "fashion-mnist") else None
+    distorted = SOURCES[source].distortion if source in SOURCES else None
     how: dict[str, Any] = {"decay": "one-cycle", "augmentation": distorted}
     return replace(
         base,
@@ -230,4 +230,4 @@ def usual_estimator(source: str) -> str:
 
     The paper's data sets have the paper's estimator; nobody is bound to it with data of their own.
     """
-    return ANCHOR if source in SOURCES else "latent"
+    return SOURCES[source].estimator if source in SOURCES else "latent"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trevision.methods.options import SERVES
 from trevision.report.run_files import RunRecord
-from trevision.reproduce.sharing import WITHOUT_STAGE_1
 
 MOST_CLASSES = 100
 """More rows and columns than this are no picture that a person can read."""
@@ -67,7 +67,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
     kept = _most_confused(run.noise.joint)
     block = np.ix_(kept, kept)
     before, after = ("Before revision", "the first estimate of the run"), "After revision"
-    if run.settings.method in WITHOUT_STAGE_1:
+    if run.settings.method not in SERVES["estimator"]:  # it learns T from the start
         before, after = ("At the start", "where this method begins"), "After training"
     described = [
         (*before, run.initial, False),
@@ -87,7 +87,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
         Panel(title, about, matrix[block], _cells(matrix[block], strongest), has_interval)
         for title, about, matrix, has_interval in described
     ]
-    names = [run.noise.classes[place] for place in kept]
+    names = [run.noise.classes[code] for code in kept]
     low, high = run.noise.low[block], run.noise.high[block]
     return Matrices(names, len(run.noise.classes), strongest, panels, low, high)
 

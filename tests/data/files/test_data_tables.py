@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from trevision.data.files import table_source as source_module
+from trevision.data.files import survey as survey_module
+from trevision.data.files import table_dataset
 from trevision.data.files import tables as tables_module
 from trevision.data.files.columns import booleans, date_parts, numbers, recognise
 from trevision.data.files.reading import Reading
@@ -196,7 +197,7 @@ def test_a_long_table_is_read_in_blocks_and_fitted_to_a_random_part(table, tmp_p
     in_blocks = load(path)
     assert torch.equal(whole.train_x, in_blocks.train_x)
     assert torch.equal(whole.train_y, in_blocks.train_y)
-    monkeypatch.setattr(source_module, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(table_dataset, "SAMPLE_ROWS", 50)
     seen: list[tuple[int, int]] = []
     sampled = load(path, progress=lambda done, total: seen.append((done, total)))
     assert any("by 50 of the 200 rows" in note for note in sampled.notes)
@@ -211,7 +212,7 @@ def test_every_row_is_as_likely_in_the_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(tables_module, "BLOCK_BYTES", 2000)
     path = written(pd.DataFrame({"v": np.arange(4000), "label": "a"}), tmp_path / "t.csv")
     table = open_table(path)
-    found, sample = source_module.survey(table, source_module.Roles(1), None, sample_rows=1000)
+    found, sample = survey_module.survey(table, survey_module.Roles(1), None, sample_rows=1000)
     drawn = numbers(sample.column("v"))
     assert len(drawn) == len(set(drawn.tolist())) == 1000
     # Of 1000 rows drawn from ten tenths, each has 100 give or take a few times 8.5.

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from trevision.data.named.download import Progress
+from trevision.data.progress import Progress
 from trevision.files import DataError
 
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name and extra field

@@ -1,4 +1,7 @@
-"""Fetching the official files: checked, all or nothing, and never insisted upon."""
+"""Fetching the official files: checked, all or nothing, and never insisted upon.
+
+pooch would replace only the copying below: progress, archives as a whole and one-line errors stay ours.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,8 @@ from pathlib import Path
 from typing import IO
 
 from trevision.data.named.locations import FileSet, cache_folder, find, not_found
+from trevision.data.progress import Progress
 from trevision.files import DataError
-
-# Called with the bytes so far and the bytes expected (None: the server did not say); 0 starts a new file.
-Progress = Callable[[int, "int | None"], None]
 
 TIMEOUT_SECONDS = 10
 _CHUNK = 1 << 18
@@ -127,12 +128,12 @@ def fetch_archive(
 
 def obtain(files: FileSet, data_dir: Path | None, download: Callable[[Path], None]) -> list[Path]:
     """The paths of `files`, where they are found or else after `download(folder in the cache)`."""
-    if (found := find(files, data_dir)) is not None:
-        return found
+    if (paths := find(files, data_dir)) is not None:
+        return paths
     try:
         download(cache_folder() / files.folders[0])
     except DataError as error:
         raise not_found(files, data_dir, str(error)) from error
-    if (found := find(files, data_dir)) is None:
+    if (paths := find(files, data_dir)) is None:
         raise not_found(files, data_dir, "the download lacks it")
-    return found
+    return paths

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from trevision.files import DataError
 
@@ -26,10 +29,12 @@ class FileSet:
 
 
 def cache_folder() -> Path:
-    """The per-user cache: `$XDG_CACHE_HOME/trevision`, or `~/.cache/trevision`."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification has relative values ignored.
-    return (base if base.is_absolute() else Path.home() / ".cache") / "trevision"
+    """The per-user cache: on Linux `$XDG_CACHE_HOME/trevision`, or `~/.cache/trevision`."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if named and sys.platform == "linux" and not Path(named).is_absolute():
+        # The XDG specification has relative values ignored, and platformdirs takes them.
+        return Path.home() / ".cache" / "trevision"
+    return user_cache_path("trevision", appauthor=False)
 
 
 def search_folders(data_dir: Path | None = None) -> list[Path]:

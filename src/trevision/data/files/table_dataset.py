@@ -1,7 +1,7 @@
 """A .csv or .parquet file as a data set: read twice in blocks, kept once as float32.
 
 The first reading finds the labels and draws a sample, from which the columns are recognised and the
-preprocessing is fitted; the second transforms every block into its place of one array.
+preprocessing is fitted; the second turns every block into rows of one array.
 """
 
 from __future__ import annotations

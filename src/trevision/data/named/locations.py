@@ -92,13 +92,13 @@ def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
     lacking = min((missing for _, missing in _holdings(files, data_dir)), key=len)
     searched = search_folders(data_dir)
     # A mistyped folder is worth a word; a cache that does not exist yet is not.
-    places = ", ".join(
+    looked_in = ", ".join(
         str(folder) if folder.is_dir() or folder == cache_folder() else f"{folder} (no such folder)"
         for folder in searched
     )
     name = lacking[0] if lacking else files.versions[0][0]
     return DataError(
-        f"{files.name}: {name}(.gz) was found in none of {places} (under {' or '.join(files.folders)}) "
+        f"{files.name}: {name}(.gz) was found in none of {looked_in} (under {' or '.join(files.folders)}) "
         f"and could not be downloaded ({reason}); put it into {searched[0] / files.folders[0]}"
     )
 

@@ -76,9 +76,23 @@ def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
 
 
 def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.Generator) -> Dataset:
-    """Keep `train_size` training rows, drawn without replacement; the test rows stay as they are.
+    """The data set with some of its training rows, drawn without replacement; test rows stay as they are.
 
-    Equal seeds nest: the rows for a small size are the first of those for a larger one.
+    With the same seed, the rows for a small size are the first of those for a larger one.
+
+    Parameters
+    ----------
+    dataset
+        The whole data set.
+    train_size
+        Number of training rows to keep.
+    random_state
+        A seed or a generator.
+
+    Raises
+    ------
+    DataError
+        If there are not so many rows.
     """
     available = len(dataset.train_y)
     if not 1 <= train_size <= available:
@@ -100,9 +114,20 @@ def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:
 def augmented_batches(
     x: Rows, parts: Sequence[Tensor], augmentation: str, generator: torch.Generator
 ) -> Iterator[Tensor]:
-    """The rows of each of `parts`, augmented: the batches of one epoch, known in advance.
+    """The batches of one epoch, augmented.
 
     For image files "crop-flip" means a random crop of the resized image, without padding.
+
+    Parameters
+    ----------
+    x
+        All rows.
+    parts
+        The numbers of the rows of each batch.
+    augmentation
+        One of `AUGMENTATIONS`.
+    generator
+        Draws everything that is random.
     """
     if isinstance(x, ImageFiles):
         return x.batches(parts, None if augmentation == "none" else generator)

@@ -35,7 +35,22 @@ def _same_length(x: Tensor, codes: np.ndarray, x_name: str, y_name: str) -> None
 
 
 def from_arrays(x: Any, y: Any, test_x: Any = None, test_y: Any = None, name: str = "arrays") -> Dataset:
-    """A data set copied from anyone's arrays, tensors, lists or frames; see `features`, `encode_labels`."""
+    """A data set copied from anyone's arrays, tensors, lists or frames.
+
+    Parameters
+    ----------
+    x, y
+        Training rows and their labels; see `feature_array` and `encode_labels`.
+    test_x, test_y
+        Test rows and their clean labels: both, or neither.
+    name
+        The name of the data set.
+
+    Raises
+    ------
+    DataError
+        If the arrays do not fit each other, or hold something that is no number or label.
+    """
     return _from_parts(name, {"x": x, "y": y}, {"test_x": test_x, "test_y": test_y})
 
 

@@ -101,7 +101,22 @@ def encode_labels(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
 
 
 def codes_in(y: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
-    """The int64 codes of labels among the sorted `classes`; a label that is not one of them is an error."""
+    """The int64 codes of labels.
+
+    Parameters
+    ----------
+    y
+        The labels.
+    classes
+        The sorted classes.
+    name
+        What an error calls `y`.
+
+    Raises
+    ------
+    DataError
+        For a label that is not one of the classes.
+    """
     labels = label_array(y, name)
     text = [array.dtype.kind in "US" for array in (labels, classes)]
     if text[0] != text[1] or (text[0] and labels.dtype.kind != classes.dtype.kind):
@@ -167,7 +182,22 @@ def npz_arrays(
     required: tuple[str, ...],
     keys: tuple[str, ...] = ("x", "y", "x_test", "y_test"),
 ) -> dict[str, np.ndarray | None]:
-    """Some arrays of an .npz file, None for one that it lacks and that is not `required`."""
+    """Some arrays of an .npz file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    required
+        Arrays that it must have.
+    keys
+        Arrays that are read; None for one that the file lacks.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or lacks a required array.
+    """
     with _npz_archive(path) as archive:
         held = ", ".join(archive.files) or "none"
         for key in required:

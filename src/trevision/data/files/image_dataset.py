@@ -26,7 +26,22 @@ _GREY = {"1", "L", "LA", "F", "I", "I;16", "I;16B", "I;16L"}
 
 
 def read_images(listing: Listing, reading: Reading, progress: Progress | None = None) -> Dataset:
-    """The images of a listing as a data set."""
+    """The images of a listing as a data set.
+
+    Parameters
+    ----------
+    listing
+        Paths and labels.
+    reading
+        What the user says about the source: the size of images, and labels known to be right.
+    progress
+        Told how decoding comes along.
+
+    Raises
+    ------
+    DataError
+        If no image can be decoded, or there are too few labels.
+    """
     assert listing.labels is not None
     framing = choose_framing(listing, reading.image_size)
     x, broken = decode_all(listing, framing, progress)
@@ -55,7 +70,22 @@ def read_images(listing: Listing, reading: Reading, progress: Progress | None = 
 
 
 def read_image_rows(listing: Listing, shape: tuple[int, ...], progress: Progress | None = None) -> SourceRows:
-    """All images of a listing that can be decoded, in the shape that a model takes."""
+    """All images of a listing that can be decoded, to predict.
+
+    Parameters
+    ----------
+    listing
+        Paths, and labels if there are any.
+    shape
+        (channels, height, width) that the model takes.
+    progress
+        Told how decoding comes along.
+
+    Raises
+    ------
+    DataError
+        If the model does not take images, or none can be decoded.
+    """
     if len(shape) != 3:
         raise DataError(f"{listing.where}: holds images, but the model was trained on rows of shape {shape}")
     x, broken = decode_all(listing, framing_of(shape), progress)

@@ -128,7 +128,22 @@ def _any_exists(folder: Path, paths: list[str]) -> bool:
 
 
 def list_table(table: Table, reading: Reading, *, training: bool = True) -> Listing:
-    """The images that a table names, in its order."""
+    """The images that a table names, in its order.
+
+    Parameters
+    ----------
+    table
+        The table, opened.
+    reading
+        What the user says about it.
+    training
+        Whether it must have labels.
+
+    Raises
+    ------
+    DataError
+        If no column holds paths of images, or one is missing that `reading` names.
+    """
     for role in ("text_column", "ignore_column"):
         if getattr(reading, role):
             raise DataError(f"{role} must be left out for {table.path}: it is a table of images")

@@ -162,7 +162,17 @@ def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.Dat
 
 
 def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
-    """What a part of a date is called, unlike any of the `columns`."""
+    """The name of a column for one part of a date.
+
+    Parameters
+    ----------
+    column
+        The column of dates.
+    part
+        One of `DATE_PARTS`.
+    columns
+        All columns; the name is different from theirs.
+    """
     name = f"{column.name} ({part})"
     # The names of columns are trimmed, so none of them ends in a space.
     return f"{name} " if any(other.name == name for other in columns) else name

@@ -45,10 +45,24 @@ def open_probabilities(
 ) -> Iterator[Probabilities]:
     """Probabilities and labels in a file, for as long as the context lasts.
 
-    An .npz file holds both (`PROBS_NAMES`, `LABELS_NAMES`, optionally `CLASSES_NAMES`); an .npy file holds
-    the probabilities and `labels` names another with the labels; a .csv or .parquet file has a label column
-    and a column of probabilities a class. What cannot be mapped where it lies is first copied, in pieces,
-    into a temporary file, and `progress` is told of that.
+    What cannot be mapped where it lies is first copied, in pieces, into a temporary file.
+
+    Parameters
+    ----------
+    path
+        An .npz file with both (`PROBS_NAMES`, `LABELS_NAMES`, optionally `CLASSES_NAMES`); an .npy file of
+        probabilities; or a .csv or .parquet file with a label column and a column of probabilities a class.
+    labels
+        The .npy file of labels that goes with an .npy file.
+    label_column, ignore
+        Of a table: the column of labels, and columns that are neither labels nor probabilities.
+    progress
+        Told how copying comes along.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or labels and probabilities do not fit.
     """
     suffix = path.suffix.lower()
     if (labels is not None) != (suffix == ".npy"):

@@ -38,10 +38,28 @@ class ProbabilityTable:
 def read_table(
     path: Path, scratch: Path, label_column: str | None, ignore: Sequence[str], progress: Progress | None
 ) -> ProbabilityTable:
-    """Copy a table's probabilities into a file in `scratch`, and read its labels.
+    """Copy a table's probabilities into one binary file, and read its labels.
 
-    Where columns are named P(...), they are the probabilities; else all are but the label column and those
-    of `ignore`. A class is named by its column, without P() or a prefix that all share (`PREFIXES`).
+    The columns named P(...) are the probabilities, if there are any; else all other columns are. A class is
+    named by its column, without P() or a prefix that all columns share (`PREFIXES`).
+
+    Parameters
+    ----------
+    path
+        The table.
+    scratch
+        The folder to copy into.
+    label_column
+        The column of labels; if not given, the first that is named like one of `LABEL_COLUMNS`.
+    ignore
+        Columns that are neither labels nor probabilities.
+    progress
+        Told how copying comes along.
+
+    Raises
+    ------
+    DataError
+        If the table has no labels or no probabilities, or cannot be read.
     """
     table = open_table(path)
     label, columns = _roles(path, table.header, label_column, ignore)

@@ -88,6 +88,15 @@ def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
     """The one line for files that are nowhere: which, where they were looked for, where to put them.
 
     The file named is one that the most complete copy lacks.
+
+    Parameters
+    ----------
+    files
+        The files of the data set.
+    data_dir
+        Where they were looked for first.
+    reason
+        Why they could not be downloaded.
     """
     lacking = min((missing for _, missing in _holdings(files, data_dir)), key=len)
     searched = search_folders(data_dir)

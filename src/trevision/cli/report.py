@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trevision.cli.issues import list_issues
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import RunPath, console, errors
 from trevision.report.page import write_report
@@ -37,6 +36,8 @@ def report(
     with data_bar(errors, "the run's source") as reading:
         run = RunFolder(run_folder, data_dir, reading)
         if not run.has_issues:
+            from trevision.cli.issues import list_issues  # scipy, which the page alone does without
+
             list_issues(run)
         done = write_report(run, out, suspects, data_dir, reading)
     console.print(

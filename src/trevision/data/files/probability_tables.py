@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from trevision.data.files.columns import plain
 from trevision.data.files.mapped import MappedRows
-from trevision.data.files.tables import Table, csv_blocks, open_table, told
+from trevision.data.files.tables import Table, csv_blocks, open_table, with_progress
 from trevision.data.progress import Progress
 from trevision.files import DataError
 
@@ -122,7 +122,8 @@ def _csv_batches(table: Table, label: str, columns: list[str], progress: Progres
     if form.delimiter != ",":
         first = table.first_block().slice(0, 1).select(columns).to_pylist()
         point = "," if any("," in (value or "") for row in first for value in row.values()) else "."
-    yield from told(csv_blocks(table.path, form, table.columns, types, decimal_point=point), progress)
+    blocks = csv_blocks(table.path, form, table.columns, types, decimal_point=point)
+    yield from with_progress(blocks, progress)
 
 
 def _parquet_batches(

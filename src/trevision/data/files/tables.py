@@ -76,8 +76,8 @@ class Table:
         """All rows in order; with `verbatim`, text that stands for a missing value stays text."""
         if verbatim in self._begun:
             first, others = self._begun.pop(verbatim)
-            return told(chain([first], others), progress)
-        return told(self.read(verbatim), progress)
+            return with_progress(chain([first], others), progress)
+        return with_progress(self.read(verbatim), progress)
 
     def first_block(self, *, verbatim: bool = False) -> pa.RecordBatch:
         """The first rows. The next `blocks` continues this reading, so that looking costs no reading."""
@@ -87,7 +87,7 @@ class Table:
         return self._begun[verbatim][0][0]
 
 
-def told(blocks: Iterable[Progressed], progress: Progress | None) -> Iterator[pa.RecordBatch]:
+def with_progress(blocks: Iterable[Progressed], progress: Progress | None) -> Iterator[pa.RecordBatch]:
     """The blocks alone; `progress` is told of each once it has been used."""
     for block, done, total in blocks:
         yield block

@@ -10,7 +10,7 @@ from trevision.methods.options import SERVES
 from trevision.report.run_files import RunRecord
 
 MOST_CLASSES = 100
-"""More rows and columns than this are no picture that a person can read."""
+"""Maximum classes in a matrix: more cells cannot be read."""
 LEVELS = 10
 """Shades from empty to full."""
 

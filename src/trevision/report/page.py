@@ -29,11 +29,11 @@ from trevision.runs.run_folder import RunFolder
 MOST_SUSPECTS = 10_000
 MOST_PICTURES = 3_000
 MOST_PAIRS = 200
-"""More lines than this nobody reads; the page says how many there are."""
+"""Maximum labels, pictures and pairs of classes on the page, which says how many there are."""
 MOST_COLUMNS = 12
 MOST_LETTERS = 200
 NAMES_BUDGET, FIELDS_BUDGET = 800_000, 700_000
-"""Bytes for the rows' names and fields, so that the page besides its thumbnails stays under 3 MB."""
+"""Maximum bytes of the rows' names and fields, so that the page without thumbnails stays under 3 MB."""
 
 SCRIPTS = ("theme.js", "matrix.js", "csv.js", "review.js")
 

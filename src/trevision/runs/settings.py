@@ -11,7 +11,7 @@ from trevision.methods.options import Options
 from trevision.runs.named_files import check_unchanged, describe, located
 
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
-"""What identifies a run whatever its default; any other setting may be added without renaming old runs."""
+"""Always part of a run's name; other settings are if not at their default, so a new one renames no run."""
 BESIDE_SETTINGS = ("model", "files")
 """What config.json says besides source and settings."""
 

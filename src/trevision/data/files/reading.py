@@ -19,7 +19,7 @@ LARGEST_IMAGE_SIZE = 1024
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user says about a file of their own; for the named data sets all of it stays unsaid."""
+    """What a user says about a file of their own; named data sets leave everything at its default."""
 
     label_column: str | None = None
     """The column of a .csv or .parquet file that holds the labels; if not given, the one named label or y."""
@@ -40,7 +40,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Reading:
-        """What a config.json says of the reading; nothing, in one written before there was any."""
+        """The reading in a config.json; an empty one for a config from before there was any."""
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
         return cls(**values)
 
@@ -50,7 +50,7 @@ class Reading:
         return self.clean_column is not None or self.clean_source is not None
 
     def check(self, kind: Kind, source: str) -> None:
-        """Raise a DataError for a choice that is none, or none for a `source` of that kind."""
+        """Raise a DataError for a value that is not allowed, or not for a `source` of that kind."""
         columns = ("label_column", "text_column", "ignore_column", "name_column", "clean_column")
         serves: dict[str, tuple[Kind, ...]] = {
             **dict.fromkeys((*columns, "path_column"), ("table",)),

@@ -16,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
-from trevision.data.files.arrays import codes_in, encode_labels, features
+from trevision.data.files.array_dataset import features
+from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.data.noisy import split
 from trevision.files import write_json
 from trevision.issues import LabelIssues, find_label_issues

@@ -125,11 +125,15 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
         raise ValueError(busy) from None
 
 
-def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+def did_you_mean(
+    word: str, known: Iterable[str], cutoff: float = 0.6, show: Callable[[str], str] = str
+) -> str:
     """`; did you mean sym-50?` for a misspelt word, to end an error with; empty if nothing is near.
+
+    `show` writes the suggestion: `repr` puts it into quotes.
 
     >>> did_you_mean("reweigth", ["forward", "reweight"])
     '; did you mean reweight?'
     """
     near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {show(near[0])}?" if near else ""

@@ -20,7 +20,8 @@ from trevision.estimation import transition_error
 from trevision.noise import pair_flip
 
 RUN_FILES = {
-    "config.json", "metrics.jsonl", "result.json", "transition.csv", "model.safetensors", "probabilities.npz",
+    "config.json", "labels.parquet", "metrics.jsonl", "model.safetensors", "probabilities.npz", "result.json",
+    "transition.csv",
 }  # fmt: skip
 
 

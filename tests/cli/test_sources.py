@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from trevision.cli import main
-from trevision.data.files import image_folder
+from trevision.data.files import image_lists
 from trevision.data.load import load
 from trevision.noise import corrupt, pair_flip
 
@@ -346,7 +346,7 @@ def test_a_folder_with_damaged_and_strange_files_is_fitted_and_they_are_told(tmp
 
 def test_images_too_many_for_memory_are_learnt_from_their_files(tmp_path, monkeypatch, capsys):
     folder = images(tmp_path / "pets")
-    monkeypatch.setattr(image_folder, "MOST_BYTES", 100)
+    monkeypatch.setattr(image_lists, "MOST_BYTES", 100)
     fit(folder)
     run("predict", tmp_path / "run", folder, "--out", tmp_path / "p.csv")
     predicted = rows_of(tmp_path / "p.csv")

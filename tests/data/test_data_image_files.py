@@ -9,7 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from trevision.data.image_files import PHOTOGRAPH, ImageFiles, decode
+from trevision.data.decoding import PHOTOGRAPH, decode
+from trevision.data.image_files import ImageFiles
 from trevision.data.rows import augmented_batches, batches_of, select_rows
 from trevision.files import DataError
 

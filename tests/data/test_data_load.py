@@ -3,7 +3,8 @@ import pytest
 import sklearn.datasets
 import torch
 
-from trevision.data.load import SOURCES, available, load, load_rows
+from trevision.data.load import load, load_rows
+from trevision.data.sources import SOURCES, available
 from trevision.files import DataError
 
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
 from trevision.cli import main
-from trevision.data.dataset import Dataset
-from trevision.data.rows import places_of
+from trevision.data.files.reading import Reading
+from trevision.data.pictures import read_pictures
+from trevision.data.row_labels import RowLabels
+from trevision.files import DataError
 from trevision.report.curves import draw_curves, nice_ticks
 from trevision.report.matrices import draw_matrices
 from trevision.report.page import write_report
@@ -57,13 +58,12 @@ def test_thumbnails_show_the_pixels_of_their_rows(picture_run, tmp_path):
         np.testing.assert_array_equal(shown, np.rint(x[issues[place]["row"]] * (255 / 16)))
 
 
-def test_colour_pictures_are_made_small_and_rows_are_found_by_their_number():
-    x = torch.zeros(5, 3, 200, 100, dtype=torch.uint8)
+def test_colour_pictures_are_made_small_and_rows_are_found_by_their_number(tmp_path):
+    x = np.zeros((5, 3, 200, 100), dtype=np.uint8)
     x[3, 0] = 255
-    numbers = np.array([9, 2, 4, 7, 0])
-    dataset = Dataset("x", x, torch.zeros(5), None, None, ("a", "b"), row_numbers=numbers)
-    pictures = thumbnails(dataset, [7, 9])
-    red, black = (Image.open(io.BytesIO(base64.b64decode(one))) for one in pictures.encoded)
+    np.savez(tmp_path / "x.npz", x=x, y=np.arange(5) % 2)
+    pictures = thumbnails(read_pictures(tmp_path / "x.npz", Reading(), x.shape[1:], [3, 0]), x.shape[1:])
+    red, black = (Image.open(io.BytesIO(base64.b64decode(encoded))) for encoded in pictures.encoded)
     assert red.size == (32, 64)
     assert red.getpixel((16, 32))[0] > 250
     assert max(black.getpixel((16, 32))) < 5
@@ -71,10 +71,24 @@ def test_colour_pictures_are_made_small_and_rows_are_found_by_their_number():
 
 def test_positions_are_those_of_a_search_row_by_row():
     numbers = np.random.default_rng(0).permutation(50)[:30]
-    dataset = Dataset("x", torch.zeros(30, 1), torch.zeros(30), None, None, ("a", "b"), row_numbers=numbers)
+    labels = RowLabels(numbers, np.zeros(30, dtype=int), ("a", "b"))
     listed = numbers.tolist()
     expected = [listed.index(row) if row in listed else -1 for row in range(60)]
-    assert places_of(dataset, list(range(60))).tolist() == expected
+    assert labels.positions(list(range(60))).tolist() == expected
+
+
+def test_only_the_images_asked_for_are_decoded_and_a_row_beyond_them_is_an_error(tmp_path):
+    for name, grey in (("a/1", 10), ("a/2", 200), ("b/1", 90)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("L", (8, 8), grey).save(tmp_path / f"{name}.png")
+    (tmp_path / "b" / "2.png").write_bytes(b"damaged")
+    pictures = read_pictures(tmp_path, Reading(), (1, 8, 8), [2, 0])
+    assert [int(image.min()) for image in pictures.images] == [90, 10]
+    assert (pictures.black, pictures.white) == (0, 90)
+    with pytest.raises(DataError, match="cannot be decoded"):
+        read_pictures(tmp_path, Reading(), (1, 8, 8), [3])
+    with pytest.raises(DataError, match="row 4 of the suspect labels is not in"):
+        read_pictures(tmp_path, Reading(), (1, 8, 8), [4])
 
 
 def test_fields_of_a_table_are_those_of_the_source_row(table_run):

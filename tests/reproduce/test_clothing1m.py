@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from trevision.cli import main
 from trevision.data.load import load
-from trevision.data.named.clothing1m import load_clothing1m
+from trevision.data.named.clothing1m import CLOTHING1M
 from trevision.estimation import transition_error
 from trevision.files import DataError
 from trevision.methods.schedules import SCHEDULES, Schedule, schedule_for
@@ -128,7 +128,7 @@ def test_every_list_of_the_official_layout_ends_where_it_belongs(tree):
         assert right == 1 if clean else 0.65 < right < 0.9
     clean, noisy = dataset.label_pairs
     assert len(clean) == len(noisy) == 14 * 70 + 11 * 70
-    assert load_clothing1m(tree.folder / "clothing1m").class_names == NAMES  # the folder itself, too
+    assert CLOTHING1M.load(tree.folder / "clothing1m").class_names == NAMES  # the folder itself, too
 
 
 def test_it_trains_counts_t_and_resumes_to_the_same_bits(tree, short_schedule, tmp_path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from trevision.cli.terminal import console, table
-from trevision.data.load import available
 from trevision.data.named.locations import search_folders
+from trevision.data.sources import available
 
 
 def data(data_dir: Path | None = None) -> None:

@@ -10,6 +10,7 @@ import tyro
 
 from trevision.cli.progress import RichProgress, data_bar
 from trevision.cli.terminal import Source, accuracy, console, errors, number, table
+from trevision.data.sources import SOURCES
 from trevision.runs.settings import Hardware, Settings
 
 
@@ -25,7 +26,7 @@ def fit(
 
     SOURCE is a .csv or .parquet file; a folder of images with a folder for each class, or a .csv of their
     paths and labels; an .npz file with arrays x and y (and, if there is a clean test set, x_test and y_test);
-    or digits, mnist, fashion-mnist, cifar10, cifar100, clothing1m. What reading it had to leave out or repair
+    or a named data set (NAMED_SOURCES). What reading it had to leave out or repair
     is printed, and is data_notes in result.json. The same command continues a run that was stopped.
 
     For example:
@@ -79,3 +80,7 @@ def fit(
         errors.print(f"note: {note}", soft_wrap=True)
     for warning in result["warnings"]:
         errors.print(f"warning: {warning}")
+
+
+# The help is this docstring, and each data set names itself.
+fit.__doc__ = (fit.__doc__ or "").replace("NAMED_SOURCES", ", ".join(SOURCES))

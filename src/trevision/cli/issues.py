@@ -6,7 +6,9 @@ from pathlib import Path
 
 from trevision.cli.progress import RichProgress, data_bar, reading_bar
 from trevision.cli.terminal import RunPath, console, errors, table
-from trevision.runs.label_issues import ISSUES_CSV, RunIssues, find_run_issues
+from trevision.runs.issue_files import ISSUES_CSV
+from trevision.runs.label_issues import RunIssues, find_run_issues
+from trevision.runs.run_folder import RunFolder
 
 PAIRS_SHOWN = 8
 
@@ -33,24 +35,26 @@ def issues(
         run_folder: The folder that `trevision fit` wrote.
         show: Print this many of the most suspicious labels.
         bootstrap: Replicates that the intervals are made of.
-        level: The share of intervals that are to hold the truth.
+        level: Confidence of the intervals.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     if show < 0:
         raise ValueError(f"show must be a number of labels to print, 0 or more, got {show}")
-    with (
-        data_bar(errors, "the run's source") as reading,
-        RichProgress(str(run_folder), errors) as progress,
-        reading_bar(errors) as watch,
-    ):
-        found = find_run_issues(run_folder, bootstrap, level, data_dir, reading, progress, watch)
-    _print(found, show)
-    console.print(f"All {len(found.table):,} labels: {run_folder / ISSUES_CSV}", soft_wrap=True)
+    with data_bar(errors, "the run's source") as reading:
+        list_issues(RunFolder(run_folder, data_dir, reading), show, bootstrap, level)
 
 
-def _print(found: RunIssues, show: int) -> None:
-    made, names = found.issues.estimate, found.class_names
-    wrong, low, high = found.issues.wrong
+def list_issues(run: RunFolder, show: int = 10, bootstrap: int = 100, level: float = 0.9) -> None:
+    """Score the labels of a run and print the most suspicious; arguments as for `issues`."""
+    with RichProgress(str(run.path), errors) as progress, reading_bar(errors) as watch:
+        scored = find_run_issues(run, bootstrap, level, progress=progress, watch=watch)
+    _print(scored, show)
+    console.print(f"All {len(scored.table):,} labels: {run.path / ISSUES_CSV}", soft_wrap=True)
+
+
+def _print(scored: RunIssues, show: int) -> None:
+    made, names = scored.issues.estimate, scored.class_names
+    wrong, low, high = scored.issues.wrong
     console.print(
         f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}; "
         f"{made.level:.0%} interval {low:,.0f} to {high:,.0f})",
@@ -64,12 +68,12 @@ def _print(found: RunIssues, show: int) -> None:
     ]
     if rows:
         console.print(table(["should be", "is labelled", "labels, about", "of its class"], rows))
-    first = found.table.head(show)
+    first = scored.table.head(show)
     lines = [
         (str(line.name_), line.given, line.suggested, f"{line.p_given:.3f}")
         for line in first.rename(columns={"name": "name_"}).itertuples()
     ]
     if lines:
         console.print(table(["row", "given", "suggested", "P(given is right)"], lines))
-    for finding in found.findings:
+    for finding in scored.findings:
         console.print(f"{finding.verdict:>7}: {finding.sentence}", soft_wrap=True)

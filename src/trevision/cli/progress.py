@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from trevision.data.load import SOURCES
+from trevision.data.sources import SOURCES
 
 
 class RichProgress:

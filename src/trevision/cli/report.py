@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trevision.cli.issues import issues
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import RunPath, console, errors
 from trevision.report.page import write_report
-from trevision.runs.label_issues import has_issues
+from trevision.runs.run_folder import RunFolder
 
 
 def report(
@@ -34,10 +33,13 @@ def report(
         suspects: List this many of the most suspicious labels; those that are probably wrong if not given.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
-    if not has_issues(run_folder):
-        issues(run_folder, data_dir=data_dir)
     with data_bar(errors, "the run's source") as reading:
-        done = write_report(run_folder, out, suspects, data_dir, reading)
+        run = RunFolder(run_folder, data_dir, reading)
+        if not run.has_issues:
+            from trevision.cli.issues import list_issues  # scipy, which the page alone does without
+
+            list_issues(run)
+        done = write_report(run, out, suspects, data_dir, reading)
     console.print(
         f"the {done.listed} most suspicious of {done.labels} labels are listed in {done.path}", soft_wrap=True
     )

@@ -12,7 +12,7 @@ import tyro
 from trevision.cli.grid_watch import make_watch
 from trevision.cli.show_table import show, show_picture
 from trevision.cli.terminal import console, errors
-from trevision.data.load import SOURCES
+from trevision.data.sources import SOURCES
 from trevision.files import did_you_mean
 from trevision.methods.schedules import SCHEDULES
 from trevision.networks.choose import NETWORKS

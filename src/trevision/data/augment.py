@@ -12,7 +12,7 @@ from trevision.data.dataset import AUGMENTATIONS
 
 CROP_PADDING = 4
 
-# How far `random_affine` goes at most: degrees, share of the size, pixels.
+# Maximum changes by `random_affine`: degrees, fraction of the size, pixels.
 LARGEST_TURN = 12
 LARGEST_STRETCH = 0.1
 LARGEST_SHIFT = 2
@@ -39,8 +39,19 @@ def crop_at(images: Tensor, padding: int, tops: Tensor, lefts: Tensor) -> Tensor
 
     result[k] = padded[k][:, tops[k] : tops[k] + height, lefts[k] : lefts[k] + width]
 
-    `images` is (n, channels, height, width) of any dtype, which is kept; `tops` and `lefts` are n integers in
-    [0, 2 padding], where `padding` leaves an image in its place.
+    Parameters
+    ----------
+    images
+        (n, channels, height, width) of any dtype, which is kept.
+    padding
+        Pixels of zeros added on each side.
+    tops, lefts
+        (n,) integers in [0, 2 padding]; `padding` leaves an image as it is.
+
+    Raises
+    ------
+    ValueError
+        If an offset lies outside, or there is not one for each image.
     """
     _check_images(images)
     for name, offsets in (("tops", tops), ("lefts", lefts)):
@@ -55,7 +66,17 @@ def crop_at(images: Tensor, padding: int, tops: Tensor, lefts: Tensor) -> Tensor
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """`crop_at` an offset drawn uniformly for each image."""
+    """`crop_at` an offset drawn uniformly for each image.
+
+    Parameters
+    ----------
+    images
+        (n, channels, height, width) of any dtype, which is kept.
+    padding
+        Maximum shift in pixels.
+    generator
+        Draws the offsets.
+    """
     _check_images(images)
     if padding < 0:
         raise ValueError(f"padding must be 0 or more pixels, got {padding}")
@@ -79,9 +100,17 @@ def warp(images: Tensor, angles: Tensor, scales: Tensor, shifts: Tensor) -> Tens
 
     result[k] at u = image k at R u' + shifts[k],    u' = (scales[k, 0] u_x, scales[k, 1] u_y)
 
-    with R the rotation by angles[k] (radians) and u = (x, y) in pixels from the centre; outside its frame an
-    image is zero. `images` is (n, channels, height, width) of any dtype, `scales` and `shifts` are (n, 2).
-    The result is of float32.
+    with R the rotation by angles[k] and u = (x, y) in pixels from the centre. Outside its frame an image is
+    zero. The result is of float32.
+
+    Parameters
+    ----------
+    images
+        (n, channels, height, width) of any dtype.
+    angles
+        (n,) in radians.
+    scales, shifts
+        (n, 2), across and down; shifts in pixels.
     """
     _check_images(images)
     height, width = images.shape[2:]
@@ -119,6 +148,15 @@ def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
     none       the images as they are
     affine     turned, stretched and moved a little: for digits, of which a mirror image is no digit
     crop-flip  moved by up to 4 pixels each way, then mirrored or not
+
+    Parameters
+    ----------
+    images
+        (n, channels, height, width).
+    name
+        One of `AUGMENTATIONS`.
+    generator
+        Draws everything that is random.
     """
     if name == "none":
         return images

@@ -1,4 +1,4 @@
-"""What a data set is to the rest of the package: plain tensors, names for the classes, and one error type."""
+"""What a data set is to the rest of the package: plain tensors, and names for the classes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
+
+from trevision.data.row_labels import RowLabels
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.rows import Rows
 
@@ -20,18 +23,35 @@ AUGMENTATIONS = ("none", "affine", "crop-flip")
 class Dataset:
     """Training rows and, where there are any, test rows, held whole in memory or as `ImageFiles`.
 
-    Images are uint8 (n, channels, height, width) and stay so until a batch is used; tables are float32
-    (n, features). Labels are int64 codes in [0, num_classes); `class_names[code]` is the name of a code, and
-    `classes[code]` the label value it stood for in the data (None: its name).
-    `augmentation`, one of `AUGMENTATIONS`, is what the literature trains this data set with.
-
-    Some data come with noise of their own: then `labels_are_noisy`, and where it is known for some instances
-    how, `label_pairs` holds their clean and their noisy labels. `trusted_x` are rows with clean labels that a
-    user may choose to select a model by.
-
-    Of a user's own source, `row_numbers` tells where in it each training row stands, counted from 0 over its
-    data rows (None: 0 to n - 1), `names` what it calls each (None: its row number), `notes` has a sentence
-    for each thing that reading handled, and `preprocessing` is what turned a table's columns into numbers.
+    Parameters
+    ----------
+    name
+        The name of a named data set, or that of a file without its suffix.
+    train_x, test_x
+        Images are uint8 (n, channels, height, width) and stay so until a batch is used; tables are float32
+        (n, features).
+    train_y, test_y
+        int64 codes in [0, num_classes).
+    class_names
+        The name of each code.
+    augmentation
+        What the literature trains this data set with, one of `AUGMENTATIONS`.
+    classes
+        The label value of each code in the data; None if it is the name.
+    trusted_x, trusted_y
+        Rows with clean labels, which a user may choose to select a model by.
+    label_pairs
+        Clean and noisy labels of samples of which both are known.
+    labels_are_noisy
+        Whether the labels are noisy as they are, so that no noise may be added.
+    names
+        What a user's source calls each training row; None if it has no names.
+    row_numbers
+        The number of each training row in its source, counted from 0; None for 0 to n - 1.
+    notes
+        A sentence for each thing that reading left out or repaired.
+    preprocessing
+        What turned the columns of a table into numbers.
     """
 
     name: str
@@ -55,6 +75,12 @@ class Dataset:
     def num_classes(self) -> int:
         """The number of classes, also of those without a row."""
         return len(self.class_names)
+
+    @property
+    def labels(self) -> RowLabels:
+        """The training rows without their features."""
+        numbers = np.arange(len(self.train_y)) if self.row_numbers is None else self.row_numbers
+        return RowLabels(numbers, self.train_y.cpu().numpy(), self.class_names, self.names)
 
     @property
     def class_values(self) -> np.ndarray:

@@ -10,41 +10,19 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from PIL import Image, ImageOps
-from torch import Tensor
 
-from trevision.files import DataError
+from trevision.data.decoding import PHOTOGRAPH, Framing, decode, decoding_threads
 
-
-@dataclass(frozen=True)
-class Framing:
-    """What a decoded image is: resized to a shorter side of `resized` pixels, then a crop of it.
-
-    With one of the `channels` it is grey, with three it has colours.
-    """
-
-    resized: int
-    height: int
-    width: int
-    channels: int = 3
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Of one image as networks see it."""
-        return self.channels, self.height, self.width
-
-
-PHOTOGRAPH = Framing(resized=256, height=224, width=224)
-"""As is the custom for ImageNet."""
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # Batches that are being decoded while one is used.
 BATCHES_AHEAD = 3
-MOST_WORKERS = 16
 
 
 class ImageFiles:
@@ -103,15 +81,17 @@ class ImageFiles:
     def _start(
         self, pool: ThreadPoolExecutor, rows: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Future[None]]]:
+        import torch  # a list of files alone does without
+
         # Pixel by pixel in memory: the order in which they are decoded, and in which convolutions are quick.
         channels, height, width = self.framing.shape
         pixels = torch.empty(len(rows), height, width, channels, dtype=torch.uint8)
-        places = np.tile([0.5, 0.5, 1.0], (len(rows), 1))
+        crops = np.tile([0.5, 0.5, 1.0], (len(rows), 1))
         if generator is not None:
-            places = torch.rand(len(rows), 3, generator=generator, dtype=torch.float64).numpy()
+            crops = torch.rand(len(rows), 3, generator=generator, dtype=torch.float64).numpy()
         jobs = [
-            pool.submit(_decode_into, target, self.path(row), self.framing, *place)
-            for target, row, place in zip(pixels.numpy(), rows.tolist(), places.tolist(), strict=True)
+            pool.submit(_decode_into, target, self.path(row), self.framing, *crop)
+            for target, row, crop in zip(pixels.numpy(), rows.tolist(), crops.tolist(), strict=True)
         ]
         return pixels.permute(0, 3, 1, 2), jobs
 
@@ -122,83 +102,7 @@ def _finish(images: Tensor, jobs: list[Future[None]]) -> Tensor:
     return images
 
 
-def decoding_threads() -> int:
-    """As many threads as there are cores, within reason."""
-    return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
-
-
 def _decode_into(
     target: np.ndarray, path: Path, framing: Framing, across: float, down: float, mirror: float
 ) -> None:
     target[:] = decode(path, across, down, mirrored=mirror < 0.5, framing=framing)
-
-
-def decode(
-    path: Path,
-    across: float = 0.5,
-    down: float = 0.5,
-    *,
-    mirrored: bool = False,
-    framing: Framing = PHOTOGRAPH,
-) -> np.ndarray:
-    """The image at `path`, (height, width, channels) of bytes: resized by its shorter side, then cropped.
-
-    `across` and `down`, in [0, 1), choose among the crop's possible places, all equally likely for uniform
-    numbers; 0.5 is the centre.
-    """
-    try:
-        with Image.open(path) as file:
-            # A JPEG decoder can shrink by 2, 4 or 8 for less work than decoding all, and never below the
-            # size that is needed.
-            file.draft("L" if framing.channels == 1 else "RGB", (framing.resized, framing.resized))
-            image = _eight_bits(file, framing.channels)
-    except FileNotFoundError:
-        raise DataError(f"{path}: does not exist; are all archives of images unpacked?") from None
-    except Exception as error:  # of damaged files, Pillow's readers raise nearly anything
-        raise DataError(f"{path}: cannot be decoded ({error}); fetch the file again") from error
-    image = _resized_crop(image, framing, across, down)
-    pixels = np.asarray(image).reshape(framing.height, framing.width, framing.channels)
-    return pixels[:, ::-1] if mirrored else pixels
-
-
-def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
-    """The image upright, in grey or in colours of 8 bits; what is transparent is white."""
-    file = ImageOps.exif_transpose(file)
-    if file.mode.startswith(("I", "F")):
-        # Pillow's own conversion would cut off everything above 255.
-        file = Image.fromarray(_deep_to_eight_bits(np.asarray(file)))
-    if file.mode in ("LA", "PA", "RGBA") or "transparency" in file.info:
-        layer = file.convert("RGBA")
-        file = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-    return file.convert("L" if channels == 1 else "RGB")
-
-
-def _deep_to_eight_bits(pixels: np.ndarray) -> np.ndarray:
-    """Grey of more than 8 bits in bytes: 16 bits by their upper half, else by what the image's values span.
-
-    Numbers within [0, 1] and within [0, 255] are what they seem to be; any others are spread, least to most.
-    """
-    if pixels.dtype == np.uint16:
-        return (pixels >> 8).astype(np.uint8)
-    numbers = np.nan_to_num(pixels.astype(np.float64), posinf=0, neginf=0)
-    low, high = numbers.min(), numbers.max()
-    if pixels.dtype.kind == "f" and low >= 0 and high <= 1:
-        low, high = 0, 1
-    elif low >= 0 and high <= 255:
-        low, high = 0, 255
-    elif pixels.dtype.kind == "i" and low >= 0 and high <= 65535:
-        low, high = 0, 65535  # 16 bits, as some readers hand them over
-    return np.rint((numbers - low) * (255 / max(high - low, np.finfo(float).tiny))).astype(np.uint8)
-
-
-def _resized_crop(image: Image.Image, framing: Framing, across: float, down: float) -> Image.Image:
-    shorter = min(framing.width, framing.height)
-    # The resized image covers the crop and the same margin around it, whatever the shapes of both.
-    covered = [framing.resized * side / shorter for side in (framing.width, framing.height)]
-    scale = max(needed / side for needed, side in zip(covered, image.size, strict=True))
-    width, height = (
-        max(round(needed), round(side * scale)) for needed, side in zip(covered, image.size, strict=True)
-    )
-    left, top = int(across * (width - framing.width + 1)), int(down * (height - framing.height + 1))
-    image = image.resize((width, height), Image.Resampling.BILINEAR)
-    return image.crop((left, top, left + framing.width, top + framing.height))

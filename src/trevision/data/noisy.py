@@ -16,9 +16,9 @@ from trevision.files import DataError
 class NoisyData:
     """All that a method sees: rows with noisy labels, for training and for choosing a model.
 
-    Where its user trusts the labels of some rows, those rows and their clean labels too; where some instances
-    are known by both, their clean and their noisy labels. `train_rows` and `valid_rows` tell which rows of
-    the whole they are.
+    `trusted_x` and `trusted_y` are rows whose labels the user trusts. `label_pairs` are the clean and the
+    noisy labels of samples of which both are known. `train_rows` and `valid_rows` are the numbers of the rows
+    in the source.
     """
 
     train_x: Rows
@@ -38,8 +38,8 @@ class NoisyData:
 class Truth:
     """All that only the evaluation sees: the transition that made the noise, and clean test rows.
 
-    Where the noise was added to known labels, also these, row by row as
-    in `NoisyData`: `true_train_y` and `true_valid_y`.
+    Where the noise was added to known labels, `true_train_y` and `true_valid_y` are these, row by row as in
+    `NoisyData`.
     """
 
     transition: np.ndarray | None
@@ -58,8 +58,22 @@ def split_rows(
     """Ascending row numbers of a random training part and a random validation part.
 
     round(validation_share * n) rows, at least 1 and at most n - 1, go to validation. Each class gives its
-    share of them, rounded down or up so that the total fits, and keeps a row in training. Where that cannot
-    be (there are more validation rows than rows to spare), the split is plainly random.
+    share of them, rounded down or up so that the total fits, and keeps a row in training. Where that is
+    impossible (there are more validation rows than rows to spare), the split ignores the classes.
+
+    Parameters
+    ----------
+    noisy_labels
+        (n,) integer codes.
+    validation_share
+        Fraction of the rows for validation.
+    random_state
+        A seed or a generator.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two rows.
     """
     labels = np.asarray(noisy_labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
@@ -115,7 +129,16 @@ def split(
 ) -> NoisyData:
     """Split rows with noisy labels into a training and a validation part; see `split_rows`.
 
-    `num_classes` is said, not counted, because a class may have lost all its rows to the noise.
+    Parameters
+    ----------
+    x, noisy_labels
+        The rows, and their labels as codes.
+    validation_share, random_state
+        As for `split_rows`.
+    num_classes
+        Not counted here, because a class may have lost all its rows to the noise.
+    augmentation
+        What the training rows are augmented with.
     """
     labels = torch.as_tensor(noisy_labels)
     if len(x) != len(labels):

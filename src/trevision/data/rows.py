@@ -12,6 +12,7 @@ from torch import Tensor
 from trevision.data.augment import augment
 from trevision.data.dataset import Dataset
 from trevision.data.image_files import ImageFiles
+from trevision.data.source import Source, SourceData
 from trevision.files import DataError
 
 Rows = Tensor | ImageFiles
@@ -34,6 +35,27 @@ class SourceRows:
     notes: tuple[str, ...] = ()
 
 
+def dataset_of_source(source: Source, data: SourceData) -> Dataset:
+    """What a named data set holds, as tensors."""
+    return Dataset(
+        name=source.name,
+        train_x=_as_rows(data.train_x),
+        train_y=torch.from_numpy(data.train_y),
+        test_x=_as_rows(data.test_x),
+        test_y=torch.from_numpy(data.test_y),
+        class_names=data.class_names,
+        augmentation=source.augmentation,
+        trusted_x=data.trusted_x,
+        trusted_y=None if data.trusted_y is None else torch.from_numpy(data.trusted_y),
+        label_pairs=data.label_pairs,
+        labels_are_noisy=data.labels_are_noisy,
+    )
+
+
+def _as_rows(x: np.ndarray | ImageFiles) -> Rows:
+    return x if isinstance(x, ImageFiles) else torch.from_numpy(x)
+
+
 def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
     """Some rows of `x`, of the same kind as `x`."""
     if isinstance(x, ImageFiles):
@@ -42,32 +64,35 @@ def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
 
 
 def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
-    """The data set with these of its training rows, which stay under their numbers in the source."""
-    order = rows.numpy()
-    known = np.arange(len(dataset.train_y)) if dataset.row_numbers is None else dataset.row_numbers
+    """The data set with these of its training rows, which keep their numbers in the source."""
+    kept = dataset.labels.take(rows.numpy())
     return replace(
         dataset,
         train_x=select_rows(dataset.train_x, rows),
         train_y=dataset.train_y[rows],
-        names=None if dataset.names is None else dataset.names[order],
-        row_numbers=known[order],
+        names=kept.names,
+        row_numbers=kept.row_numbers,
     )
 
 
-def places_of(dataset: Dataset, row_numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Where the rows with these numbers in the source lie in the data set; -1 for those it has not."""
-    wanted = np.asarray(row_numbers, dtype=np.int64)
-    numbers = np.arange(len(dataset.train_y)) if dataset.row_numbers is None else dataset.row_numbers
-    order = np.argsort(numbers, kind="stable")
-    places = np.searchsorted(numbers, wanted, sorter=order)
-    found = order[np.minimum(places, len(numbers) - 1)]
-    return np.where(numbers[found] == wanted, found, -1)
-
-
 def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.Generator) -> Dataset:
-    """Keep `train_size` training rows, drawn without replacement; the test rows stay as they are.
+    """The data set with some of its training rows, drawn without replacement; test rows stay as they are.
 
-    Equal seeds nest: the rows for a small size are the first of those for a larger one.
+    With the same seed, the rows for a small size are the first of those for a larger one.
+
+    Parameters
+    ----------
+    dataset
+        The whole data set.
+    train_size
+        Number of training rows to keep.
+    random_state
+        A seed or a generator.
+
+    Raises
+    ------
+    DataError
+        If there are not so many rows.
     """
     available = len(dataset.train_y)
     if not 1 <= train_size <= available:
@@ -89,9 +114,20 @@ def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:
 def augmented_batches(
     x: Rows, parts: Sequence[Tensor], augmentation: str, generator: torch.Generator
 ) -> Iterator[Tensor]:
-    """The rows of each of `parts`, augmented: the batches of one epoch, known in advance.
+    """The batches of one epoch, augmented.
 
     For image files "crop-flip" means a random crop of the resized image, without padding.
+
+    Parameters
+    ----------
+    x
+        All rows.
+    parts
+        The numbers of the rows of each batch.
+    augmentation
+        One of `AUGMENTATIONS`.
+    generator
+        Draws everything that is random.
     """
     if isinstance(x, ImageFiles):
         return x.batches(parts, None if augmentation == "none" else generator)

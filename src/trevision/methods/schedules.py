@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from trevision import estimation
-from trevision.data.load import SOURCES
+from trevision.data.sources import SOURCES
 from trevision.methods.options import REVISION_LOSSES, Options
 from trevision.prior import PARAMETERISATIONS, Parameterisation
 from trevision.training.phase import Criterion, Phase
@@ -251,7 +251,7 @@ def strong(source: str, rows: int, num_classes: int) -> Schedule:
     base = quick(source, rows, num_classes)
     if rows < SMALL:
         return base
-    distorted = "affine" if source in ("mnist", "fashion-mnist") else None
+    distorted = SOURCES[source].distortion if source in SOURCES else None
     how: dict[str, Any] = {"decay": "one-cycle", "augmentation": distorted}
     return replace(
         base,
@@ -279,4 +279,4 @@ def usual_estimator(source: str) -> str:
 
     The paper's data sets have the paper's estimator; nobody is bound to it with data of their own.
     """
-    return ANCHOR if source in SOURCES else "latent"
+    return SOURCES[source].estimator if source in SOURCES else "latent"

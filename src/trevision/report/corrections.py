@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import TextIO
 
 from trevision.data.files.corrections import write_labels
-from trevision.data.named.download import Progress
-from trevision.data.rows import places_of
+from trevision.data.progress import Progress
 from trevision.files import DataError
-from trevision.runs.prepare import read_source
-from trevision.runs.settings import settings_of
-from trevision.training.model_files import load_model
+from trevision.runs.run_folder import RunFolder
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
 
@@ -43,38 +40,64 @@ def apply_corrections(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Applied:
-    """Write a copy of the run's source to `out`, with the labels that `corrections` changes.
+    """Write a copy of the run's source, with the labels that `corrections` changes.
 
-    Every line is checked against the source first; at the first that does not fit, nothing is written.
+    Every line is checked against the labels that the run learnt from; at the first that does not fit,
+    nothing is written.
+
+    Parameters
+    ----------
+    folder
+        The folder of a finished run on labels as they are.
+    corrections
+        The file that the page writes.
+    out
+        The copy to write; of the source's kind, or a .csv for a folder of images.
+    data_dir
+        Where a named data set is looked for first.
+    progress
+        Told how reading the labels comes along, where the run did not keep them.
+
+    Raises
+    ------
+    DataError
+        If a line does not fit, or the run's labels were made wrong by --noise.
     """
-    source, settings = settings_of(load_model(folder).config)
+    run = RunFolder(folder, data_dir, progress)
+    _ = run.card  # a run that has not ended has no labels to correct
+    source, settings = run.source, run.settings
     if settings.noise is not None:
         raise DataError(
             f"{folder} must be a run on labels as they are, but its labels were made wrong by --noise "
             f"{settings.noise}: {source} has no such labels to correct"
         )
     decided = read_corrections(corrections)
-    dataset = read_source(folder, source, settings, data_dir, progress)
-    places = places_of(dataset, [one.row for one in decided])
-    for one, place in zip(decided, places, strict=True):
-        where = f"{corrections}, line {one.line}"
-        if place < 0:
+    labels = run.labels
+    class_names = labels.class_names
+    positions = labels.positions([correction.row for correction in decided])
+    for correction, position in zip(decided, positions, strict=True):
+        where = f"{corrections}, line {correction.line}"
+        if position < 0:
             raise DataError(
-                f"{where}: row {one.row} is not among the {len(dataset.train_y)} rows of {source}; "
-                "was the file made from another run?"
+                f"{where}: row {correction.row} is not among the {len(labels)} rows of {source} that "
+                "the run learnt from; was the file made from another run?"
             )
-        now = dataset.class_names[int(dataset.train_y[int(place)])]
-        if one.given != now:
+        now = class_names[int(labels.codes[position])]
+        if correction.given != now:
             raise DataError(
-                f"{where}: row {one.row} had the label {one.given!r} when it was reviewed, but {source} "
-                f"now says {now!r}; fit and review again"
+                f"{where}: row {correction.row} had the label {correction.given!r} when it was reviewed, "
+                f"but {source} now says {now!r}; fit and review again"
             )
-        if one.corrected not in dataset.class_names:
+        if correction.corrected not in class_names:
             raise DataError(
-                f"{where}: {one.corrected!r} is not one of the {dataset.num_classes} classes of {source}; "
-                "correct to a class that occurs in it"
+                f"{where}: {correction.corrected!r} is not one of the {len(class_names)} classes of "
+                f"{source}; correct to a class that occurs in it"
             )
-    changes = {one.row: one.corrected for one in decided if one.corrected != one.given}
+    changes = {
+        correction.row: correction.corrected
+        for correction in decided
+        if correction.corrected != correction.given
+    }
     write_labels(source, settings.reading, changes, out)
     return Applied(len(decided), len(changes))
 
@@ -100,7 +123,7 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
             f"{path} must have the columns {','.join(COLUMNS)}, got {','.join(header) or 'none'}; "
             "download it from the report, and save it with commas if a spreadsheet changed it"
         )
-    found: dict[int, Correction] = {}
+    decided: dict[int, Correction] = {}
     for fields in lines:
         where = f"{path}, line {lines.line_num}"
         if len(fields) != len(COLUMNS):
@@ -108,10 +131,10 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
         number, _, given, corrected, _ = fields
         if not (number.isascii() and number.isdigit()):
             raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
-        one = Correction(lines.line_num, int(number), given, corrected)
-        if one.row in found:
+        correction = Correction(lines.line_num, int(number), given, corrected)
+        if earlier := decided.get(correction.row):
             raise DataError(
-                f"{where}: row {one.row} was decided before, in line {found[one.row].line}; keep one of them"
+                f"{where}: row {correction.row} was decided before, in line {earlier.line}; keep one of them"
             )
-        found[one.row] = one
-    return list(found.values())
+        decided[correction.row] = correction
+    return list(decided.values())

@@ -23,7 +23,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis and what is written there."""
+    """A index on an axis and what is written there."""
 
     at: float
     text: str
@@ -64,8 +64,8 @@ def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> lis
     for key, title, is_share, from_zero in MEASURES:
         # A loss that diverged is recorded as nan, and has no place on an axis.
         points = [
-            (place, record)
-            for place, record in enumerate(history)
+            (index, record)
+            for index, record in enumerate(history)
             if key in record and math.isfinite(record[key])
         ]
         if len(points) > 1:
@@ -97,8 +97,8 @@ def _draw(
     ticks = nice_ticks([record[key] for _, record in points] + [0.0] * from_zero)
     bottom, top = ticks[0], ticks[-1]
 
-    def x(place: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * place / max(length - 1, 1), 1)
+    def x(index: float) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * index / max(length - 1, 1), 1)
 
     def y(value: float) -> float:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - bottom) / (top - bottom), 1)
@@ -108,23 +108,23 @@ def _draw(
 
     lines, borders = [], []
     for stage in dict.fromkeys(record["stage"] for _, record in points):
-        ours = [(place, record) for place, record in points if record["stage"] == stage]
-        lines.append(" ".join(f"{x(place)},{y(record[key])}" for place, record in ours))
+        ours = [(index, record) for index, record in points if record["stage"] == stage]
+        lines.append(" ".join(f"{x(index)},{y(record[key])}" for index, record in ours))
         if ours[0][0] > 0:
             borders.append(x(ours[0][0] - 0.5))
     chosen = [
-        (x(place), y(record[key]))
-        for place, record in points
+        (x(index), y(record[key]))
+        for index, record in points
         if (record["stage"], record["epoch"]) == selected
     ]
-    places = sorted({0, (length - 1) // 2, length - 1})
+    indices = sorted({0, (length - 1) // 2, length - 1})
     first, last = points[0][1][key], points[-1][1][key]
     return Drawing(
         title=title,
         described=f"{title}: from {told(first)} at first to {told(last)} after {trained[-1]} epochs.",
         lines=lines,
         borders=borders,
-        across=[Tick(x(place), str(trained[place])) for place in places],
+        across=[Tick(x(index), str(trained[index])) for index in indices],
         upward=[Tick(y(value), told(value)) for value in ticks],
         chosen=chosen[0] if chosen else None,
     )
@@ -141,4 +141,4 @@ def nice_ticks(values: list[float]) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * round_one for round_one in (1, 2, 2.5, 5, 10) if power * round_one >= rough)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(place * step, 12) for place in range(first, last + 1)]
+    return [round(multiple * step, 12) for multiple in range(first, last + 1)]

@@ -9,7 +9,7 @@ import numpy as np
 from trevision.report.run_files import RunRecord
 
 MOST_CLASSES = 100
-"""More rows and columns than this are no picture that a person can read."""
+"""Maximum classes in a matrix: more cells cannot be read."""
 LEVELS = 10
 """Shades from empty to full."""
 
@@ -86,7 +86,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
         Panel(title, about, matrix[block], _cells(matrix[block], strongest), has_interval)
         for title, about, matrix, has_interval in described
     ]
-    names = [run.noise.classes[place] for place in kept]
+    names = [run.noise.classes[code] for code in kept]
     low, high = run.noise.low[block], run.noise.high[block]
     return Matrices(names, len(run.noise.classes), strongest, panels, low, high)
 

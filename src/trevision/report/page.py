@@ -15,24 +15,25 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from trevision.data.files.tables import TABLE_SUFFIXES
-from trevision.data.named.download import Progress
+from trevision.data.files.reading import TABLE_SUFFIXES
+from trevision.data.pictures import read_pictures
+from trevision.data.progress import Progress
 from trevision.files import write_atomically
 from trevision.report.curves import draw_curves, stage_lines
 from trevision.report.matrices import draw_matrices
 from trevision.report.run_files import RunRecord, Suspect, read_run
-from trevision.report.source_rows import Fields, Pictures, field_texts, thumbnails
+from trevision.report.source_rows import Fields, Thumbnails, field_texts, thumbnails
 from trevision.report.summary import class_pairs, count, percent, sentences, source_name
-from trevision.runs.prepare import read_source
+from trevision.runs.run_folder import RunFolder
 
 MOST_SUSPECTS = 10_000
 MOST_PICTURES = 3_000
 MOST_PAIRS = 200
-"""More lines than this nobody reads; the page says how many there are."""
+"""Maximum labels, pictures and pairs of classes on the page, which says how many there are."""
 MOST_COLUMNS = 12
 MOST_LETTERS = 200
 NAMES_BUDGET, FIELDS_BUDGET = 800_000, 700_000
-"""Bytes for the rows' names and fields, so that the page besides its thumbnails stays under 3 MB."""
+"""Maximum bytes of the rows' names and fields, so that the page without thumbnails stays under 3 MB."""
 
 SCRIPTS = ("theme.js", "matrix.js", "csv.js", "review.js")
 
@@ -47,33 +48,50 @@ class Written:
 
 
 def write_report(
-    folder: Path,
+    folder: Path | RunFolder,
     out: Path | None = None,
     suspects: int | None = None,
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Written:
-    """Write the page of the run in `folder` to `out`, RUN/report.html if not given.
+    """Write the page of a run.
 
-    Lists the labels that are estimated to be wrong, at most 10,000 of them and fewer if their names are very
-    long, or else exactly the `suspects` most suspicious ones.
+    Parameters
+    ----------
+    folder
+        The folder of a run whose labels `trevision issues` has scored.
+    out
+        The page to write; RUN/report.html if not given.
+    suspects
+        How many of the most suspicious labels to list. If not given, those that are estimated to be wrong,
+        at most 10,000, and fewer if their names are very long.
+    data_dir
+        Where a named data set is looked for first.
+    progress
+        Told how reading the source comes along.
+
+    Raises
+    ------
+    ValueError
+        If a file of the folder is missing or damaged, or the source has changed.
     """
     if suspects is not None and suspects < 0:
         raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {suspects}")
     run = read_run(folder)
     if suspects is None:
-        likely = [one for one in run.suspects if one.likely][:MOST_SUSPECTS]
-        listed = likely[: _number_within([one.name for one in likely], NAMES_BUDGET)]
+        likely = [suspect for suspect in run.suspects if suspect.likely][:MOST_SUSPECTS]
+        listed = likely[: _number_within([suspect.name for suspect in likely], NAMES_BUDGET)]
     else:
         listed = run.suspects[:suspects]
     pictures, fields = None, None
     if len(run.shape) == 3:
-        dataset = read_source(run.folder, run.source, run.settings, data_dir, progress)
-        pictures = thumbnails(dataset, [one.row for one in listed[:MOST_PICTURES]])
+        rows = [suspect.row for suspect in listed[:MOST_PICTURES]]
+        shown = read_pictures(run.source, run.settings.reading, run.shape, rows, data_dir, progress)
+        pictures = thumbnails(shown, run.shape)
     else:
         fields = _fields(run, listed)
     text = render(run, listed, pictures, fields)
-    out = out or folder / "report.html"
+    out = out or run.folder / "report.html"
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
     return Written(out, len(listed), len(run.suspects))
@@ -81,7 +99,8 @@ def write_report(
 
 def _fields(run: RunRecord, listed: list[Suspect]) -> Fields | None:
     """As many rows' fields as the budget allows, the most suspicious first."""
-    fields = field_texts(run.source, run.settings, [one.row for one in listed], MOST_COLUMNS, MOST_LETTERS)
+    rows = [suspect.row for suspect in listed]
+    fields = field_texts(run.source, run.settings.reading, rows, MOST_COLUMNS, MOST_LETTERS)
     if fields is None:
         return None
     kept = fields.rows[: _number_within(fields.rows, FIELDS_BUDGET)]
@@ -94,8 +113,18 @@ def _number_within(values: Sequence[Any], budget: int) -> int:
     return int((sizes <= budget).sum())
 
 
-def render(run: RunRecord, listed: list[Suspect], pictures: Pictures | None, fields: Fields | None) -> str:
-    """The page as text; every name that comes from the data is escaped by the template."""
+def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, fields: Fields | None) -> str:
+    """The page as text. The template escapes every name that comes from the data.
+
+    Parameters
+    ----------
+    run
+        The run.
+    listed
+        The labels to list.
+    pictures, fields
+        What is shown of the first of them: small pictures, or fields of a table.
+    """
     scripts = [_asset(name) for name in SCRIPTS]
     style = _asset("style.css")
     matrices = draw_matrices(run)
@@ -132,7 +161,7 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Pictures | None, fie
         stages=stage_lines(run.history),
         cleaned=f"cleaned{_suffix_of_labels(run.source)}",
         listed=len(listed),
-        likely=sum(one.likely for one in run.suspects),
+        likely=sum(suspect.likely for suspect in run.suspects),
         pictures=len(pictures.encoded) if pictures else None,
         fields=fields,
         data={
@@ -149,22 +178,21 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Pictures | None, fie
 
 def suspect_columns(listed: list[Suspect], classes: tuple[str, ...]) -> dict[str, list[Any]]:
     """The suspects for the page's script, a list a column; names that are row numbers are left out."""
-    code = {name: place for place, name in enumerate(classes)}
+    code_of = {name: code for code, name in enumerate(classes)}
     return {
-        "row": [one.row for one in listed],
-        "name": [None if one.name == str(one.row) else one.name for one in listed],
-        "given": [code[one.given] for one in listed],
-        "suggested": [code[one.suggested] for one in listed],
-        "pGiven": [round(one.p_given, 4) for one in listed],
-        "pSuggested": [round(one.p_suggested, 4) for one in listed],
+        "row": [suspect.row for suspect in listed],
+        "name": [None if suspect.name == str(suspect.row) else suspect.name for suspect in listed],
+        "given": [code_of[suspect.given] for suspect in listed],
+        "suggested": [code_of[suspect.suggested] for suspect in listed],
+        "pGiven": [round(suspect.p_given, 4) for suspect in listed],
+        "pSuggested": [round(suspect.p_suggested, 4) for suspect in listed],
     }
 
 
 def review_key(run: RunRecord, listed: list[Suspect]) -> str:
     """A name for the progress of a review that no other run, and no other list of this run, has."""
-    told = json.dumps(
-        [run.source, run.noise.classes, [(one.row, one.given, one.suggested) for one in listed]]
-    )
+    labels = [(suspect.row, suspect.given, suspect.suggested) for suspect in listed]
+    told = json.dumps([run.source, run.noise.classes, labels])
     return f"trevision-review-{hashlib.sha256(told.encode()).hexdigest()[:20]}"
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trevision.report.run_files import FoundNoise, RunRecord, Suspect
+from trevision.report.run_files import RunRecord, Suspect
+from trevision.runs.issue_files import FoundNoise
 
 FEWEST_ROWS = 0.5
-"""A class pair that less than half a row is expected in is not worth a line."""
+"""Minimum expected rows of a pair of classes that gets a line."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ClassPair:
 
 def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
     """The pairs of different classes by the number of wrong labels, largest first."""
-    listed = Counter((one.suggested, one.given) for one in suspects)
+    listed = Counter((suspect.suggested, suspect.given) for suspect in suspects)
     wrong = noise.joint * (1 - np.eye(len(noise.classes)))
     order = np.argsort(-wrong, axis=None, kind="stable")
     order = order[: int((wrong >= FEWEST_ROWS).sum())]
@@ -44,7 +45,7 @@ def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
             high=float(noise.high[i, j]),
             listed=listed[noise.classes[i], noise.classes[j]],
         )
-        for i, j in (divmod(int(place), len(noise.classes)) for place in order)
+        for i, j in (divmod(int(cell), len(noise.classes)) for cell in order)
     ]
 
 
@@ -89,7 +90,7 @@ def _accuracy(run: RunRecord) -> str:
 
 def trust(noise: FoundNoise) -> str:
     """How far T can be relied on, from the verdicts of its checks."""
-    verdicts = Counter(one.verdict for one in noise.findings)
+    verdicts = Counter(finding.verdict for finding in noise.findings)
     total = len(noise.findings)
     if not total:
         return "How far the noise matrix can be trusted was not checked."

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.data.named.download import Progress
+from trevision.data.progress import Progress
 from trevision.data.rows import Rows, batches_of
 from trevision.files import DataError
 from trevision.losses import cross_entropy, reweight_nll

@@ -21,7 +21,7 @@ from trevision.methods.cross_fit import cross_fit
 from trevision.noise import FloatArray, IntArray, from_cleanlab
 from trevision.runs.prepare import begin
 from trevision.runs.record import auc, described, error_of, transition_floor
-from trevision.runs.run_folder import finished_result, save_out_of_sample, write_metrics
+from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings, run_config
 from trevision.training.checkpoint import Store
 
@@ -57,7 +57,7 @@ def compare_estimators(
     made again. `keep_model` keeps the predictions.
     """
     names = [name for name in estimator_names() if not lacking(name)]
-    finished = finished_result(folder, run_config(source, settings))
+    finished = RunFolder(folder).finished_result(run_config(source, settings))
     if finished is not None:
         done = {name for name, how in finished["estimates"].items() if "error" not in how}
         if done.issuperset(names):
@@ -80,9 +80,9 @@ def compare_estimators(
         "warnings": [*problem.warnings, *found.warnings],
     }
     if runtime.fabric.is_global_zero:
-        write_metrics(folder, found.history)
+        RunFolder(folder).write_metrics(found.history)
         if keep_model:
-            save_out_of_sample(folder, found, data)
+            RunFolder(folder).save_out_of_sample(found, data)
         write_json(folder / "result.json", result)
         runtime.store.clear()
     runtime.fabric.barrier()

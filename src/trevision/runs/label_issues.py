@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-import torch
 
-from trevision.data.dataset import Dataset
-from trevision.data.files.arrays import npz_members
-from trevision.data.rows import places_of
+from trevision.data.progress import Progress as ReadingProgress
+from trevision.data.row_labels import RowLabels
 from trevision.estimation import Finding, RowSource, diagnose
 from trevision.files import DataError, write_atomically, write_json
 from trevision.issues import LabelIssues, find_label_issues
-from trevision.methods.cross_fit import cross_fit
+from trevision.runs.issue_files import ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON
 from trevision.runs.noise_estimate import Watch, WatchedRows, of_replicates
-from trevision.runs.prepare import make_problem, prepare, read_source
-from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE, save_out_of_sample
-from trevision.runs.settings import Hardware, Settings, settings_of
-from trevision.training.checkpoint import FolderStore
-from trevision.training.model_files import load_model
-from trevision.training.progress import NoProgress, Progress
-from trevision.training.runtime import Runtime, launch
+from trevision.runs.run_folder import RunFolder
+from trevision.training.progress import Progress
 
-ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON = "issues.csv", "issues.parquet", "noise.json"
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCORED_BY = (
     "Each row was scored by a network that was not trained on it: the rows were divided into {folds} parts, "
@@ -36,14 +29,9 @@ SCORED_BY = (
 )
 
 
-def has_issues(folder: Path) -> bool:
-    """Whether the labels of a run have been scored."""
-    return (folder / ISSUES_PARQUET).is_file() and (folder / NOISE_JSON).is_file()
-
-
 @dataclass(frozen=True, eq=False)
 class RunIssues:
-    """What was found in a run: the table of all rows, most suspicious first, and the noise behind it."""
+    """The labels of a run: a table of all rows, most suspicious first, and the noise behind it."""
 
     table: pd.DataFrame
     issues: LabelIssues
@@ -52,71 +40,73 @@ class RunIssues:
 
 
 def find_run_issues(
-    folder: Path,
+    folder: Path | RunFolder,
     bootstrap: int = 100,
     level: float = 0.9,
     data_dir: Path | None = None,
-    reading: Callable[[int, int | None], None] | None = None,
+    reading: ReadingProgress | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> RunIssues:
-    """Score every label that the run in `folder` learnt from, and write issues.csv, .parquet and noise.json.
+    """Score every label that a run learnt from, and write issues.csv, issues.parquet and noise.json.
 
-    The out-of-sample predictions are those that `fit` made and kept; a run that made none makes them now.
-    `reading`, `progress` and `watch` are told how reading, training and estimating come along.
+    The out-of-sample predictions are those that `fit` made and kept. If it made none, networks are trained
+    for them now.
+
+    Parameters
+    ----------
+    folder
+        The folder of a finished run.
+    bootstrap
+        Replicates that the intervals are made of.
+    level
+        Confidence of the intervals.
+    data_dir
+        Where a named data set is looked for first.
+    reading, progress, watch
+        Told how reading the source, training and estimating come along.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds no finished run, or its source has changed since.
     """
-    saved = load_model(folder)
-    if "source" not in saved.config:
-        raise DataError(f"{folder} does not say what it was trained on: only runs of `trevision fit` do")
-    source, settings = settings_of(saved.config)
-    dataset = read_source(folder, source, settings, data_dir, reading)
-    path = folder / OUT_OF_SAMPLE_FILE
-    if not path.is_file():
-        _predict_out_of_sample(folder, source, settings, dataset, progress or NoProgress())
-    arrays = npz_members(path)
-    needed = ("probs", "labels", "rows", "folds")
-    if lacking := [name for name in needed if name not in arrays]:
-        raise DataError(f"{path}: lacks {', '.join(lacking)}; remove it to have it made again")
-    probs, labels, rows, folds = (arrays[name] for name in needed)
-    watched: RowSource = probs if watch is None else WatchedRows(probs, watch)
+    run = folder if isinstance(folder, RunFolder) else RunFolder(folder, data_dir, reading)
+    class_names, settings = run.card.class_names, run.settings
+    if not run.has_probabilities:
+        from trevision.runs.out_of_sample import predict_out_of_sample  # imports torch
+
+        predict_out_of_sample(run, progress)
+    predicted = run.probabilities
+    watched: RowSource = predicted.probs if watch is None else WatchedRows(predicted.probs, watch)
     told = of_replicates(watch)
-    issues = find_label_issues(watched, labels, None, bootstrap, level, settings.seed, told)
-    findings = diagnose(probs, labels, issues.estimate, dataset.class_names, settings.seed)
-    found = RunIssues(_table(issues, dataset, rows), issues, findings, dataset.class_names)
-    _write(folder, found, int(folds))
-    return found
+    issues = find_label_issues(watched, predicted.labels, None, bootstrap, level, settings.seed, told)
+    findings = diagnose(predicted.probs, predicted.labels, issues.estimate, class_names, settings.seed)
+    table = _table(issues, predicted.rows, class_names, run.labels)
+    scored = RunIssues(table, issues, findings, class_names)
+    _write(run.path, scored, predicted.folds)
+    return scored
 
 
-def _predict_out_of_sample(
-    folder: Path, source: str, settings: Settings, dataset: Dataset, progress: Progress
-) -> None:
-    hardware = Hardware()
-    torch.set_num_threads(hardware.threads or torch.get_num_threads())
-    data, _ = prepare(dataset, settings, hardware.accelerator)
-    # An interrupted command continues, as `fit` does.
-    store = FolderStore(folder / "checkpoints")
-    fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
-    problem = make_problem(source, settings, data, Runtime(fabric, store, progress))
-    save_out_of_sample(folder, cross_fit(problem), data)
-    store.clear()
-
-
-def _table(issues: LabelIssues, dataset: Dataset, rows: np.ndarray) -> pd.DataFrame:
+def _table(
+    issues: LabelIssues, rows: np.ndarray, class_names: tuple[str, ...], row_labels: RowLabels
+) -> pd.DataFrame:
     """A line a row, most suspicious first, in the words of the source."""
+    import pandas as pd
+
     order = issues.order
-    numbers, names = rows[order], np.array(dataset.class_names)
-    if dataset.names is None:
-        called = numbers.astype(str)
-    else:
-        places = places_of(dataset, numbers)
-        if (places < 0).any():
-            raise DataError(f"{dataset.name} has lost rows since the run read it; fit again")
-        called = dataset.names[places]
+    numbers, names = rows[order], np.array(class_names)
+    row_names = numbers.astype(str)
+    if row_labels.names is not None:
+        positions = row_labels.positions(numbers)
+        if (positions < 0).any():
+            raise DataError("the source has lost rows since the run read it; fit again")
+        row_names = row_labels.names[positions]
     return pd.DataFrame(
         {
             "rank": np.arange(1, len(order) + 1),
             "row": numbers,
-            "name": called,
+            "name": row_names,
             "given": names[issues.given[order]],
             "suggested": names[issues.suggested[order]],
             "p_given": issues.p_given[order],
@@ -126,15 +116,15 @@ def _table(issues: LabelIssues, dataset: Dataset, rows: np.ndarray) -> pd.DataFr
     )
 
 
-def _write(folder: Path, found: RunIssues, folds: int) -> None:
-    table, made = found.table, found.issues.estimate
+def _write(folder: Path, scored: RunIssues, folds: int) -> None:
+    table, made = scored.table, scored.issues.estimate
     write_atomically(folder / ISSUES_CSV, lambda path: table.to_csv(path, index=False, float_format="%.6g"))
     write_atomically(folder / ISSUES_PARQUET, lambda path: table.to_parquet(path, index=False))
-    wrong, low, high = found.issues.wrong
+    wrong, low, high = scored.issues.wrong
     write_json(
         folder / NOISE_JSON,
         {
-            "classes": list(found.class_names),
+            "classes": list(scored.class_names),
             "rows": made.rows,
             "level": made.level,
             "wrong": {"estimate": wrong, "low": low, "high": high},
@@ -143,7 +133,7 @@ def _write(folder: Path, found: RunIssues, folds: int) -> None:
             "low": made.transition_low.tolist(),
             "high": made.transition_high.tolist(),
             "joint": made.joint.tolist(),
-            "diagnosis": [asdict(finding) for finding in found.findings],
+            "diagnosis": [asdict(finding) for finding in scored.findings],
             "method": made.method,
             "resampling": made.resampling,
             "scored_by": SCORED_BY.format(folds=folds),

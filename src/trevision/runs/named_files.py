@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from trevision.data.files.reading import kind_of
-from trevision.data.load import SOURCES
+from trevision.data.sources import SOURCES
 
 Files = Mapping[str, Mapping[str, str]]
-"""By the name in the config: `path`, the whole one, and `sha256`, the digest of the contents."""
+"""For each name in the config its absolute `path`, and `sha256`, the digest of the contents."""
 
 
 def describe(*names: str | None) -> dict[str, dict[str, str]]:
-    """Those of the names that are files or folders, and not the names of data sets or noises."""
+    """The names that are files or folders, and not data sets or noises, with path and digest."""
     given = [name for name in names if name is not None and name not in SOURCES]
     files = [name for name in given if kind_of(name) != "named" or Path(name).suffix]
     return {
@@ -26,7 +26,7 @@ def describe(*names: str | None) -> dict[str, dict[str, str]]:
 
 
 def located(name: str, files: Files) -> str:
-    """The name as it is if it leads to something from here, else the whole path of when the run began."""
+    """The name itself if it exists from here, else the absolute path from when the run began."""
     known = files.get(name)
     return name if known is None or _path(name).exists() else known["path"]
 
@@ -47,17 +47,17 @@ def _path(name: str) -> Path:
 
 
 def _digest(path: Path) -> str:
-    """Of a file's bytes; of a folder's files their names and sizes, since images are many."""
+    """Digest of a file's bytes, or of the names and sizes in a folder: its images may be many."""
     if path.is_file():
         state = path.stat()
         return _digest_of_file(path.resolve(), state.st_mtime_ns, state.st_size)
-    found = (one for one in path.rglob("*") if one.is_file())
-    listing = sorted(f"{one.relative_to(path).as_posix()}\0{one.stat().st_size}" for one in found)
+    files = (file for file in path.rglob("*") if file.is_file())
+    listing = sorted(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}" for file in files)
     return hashlib.sha256("\n".join(listing).encode()).hexdigest()
 
 
 @cache
 def _digest_of_file(path: Path, changed: int, size: int) -> str:
-    """Read once in a process, unless the file has changed: a grid asks for every run."""
+    """Digest of a file, read once in a process unless it changes: a grid asks for every run."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

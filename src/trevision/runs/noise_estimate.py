@@ -12,10 +12,9 @@ import numpy as np
 from trevision.data.files.probabilities import open_probabilities
 from trevision.estimation import Estimate, Finding, RowSource, check_choices, diagnose, estimate
 from trevision.files import DataError, write_atomically, write_json
-from trevision.runs.pictures import draw_transitions
 
-# Told what is being read, how much of it is done, and how much there is.
 Watch = Callable[[str, int, "int | None"], None]
+"""Called with what is being read, how much of it is done, and the total (None: not known)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Estimating:
         method: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t, hoc
             or counted.
         bootstrap: Replicates that the intervals are made of.
-        level: The share of intervals that are to hold the truth.
+        level: Confidence of the intervals.
         seed: Seed of the replicates.
     """
 
@@ -53,7 +52,26 @@ def estimate_noise(
     ignore: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> NoiseEstimate:
-    """Estimate T from the probabilities and labels in `source`; see `open_probabilities` for its form."""
+    """Estimate T from the probabilities and labels in a file.
+
+    Parameters
+    ----------
+    source
+        The file; see `open_probabilities` for its form.
+    estimating
+        Estimator, replicates, level and seed.
+    labels
+        The file of labels, where `source` is an .npy file.
+    label_column, ignore
+        Of a table: the column of labels, and columns that are neither labels nor probabilities.
+    watch
+        Told what is being read, and how far it has come.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or T cannot be estimated from it.
+    """
     # Before a large file is read, and without its name: these mistakes are not the file's.
     check_choices(estimating.method, estimating.bootstrap, estimating.level)
 
@@ -61,12 +79,12 @@ def estimate_noise(
         if watch is not None:
             watch(f"reading {source.name}", done, total)
 
-    with open_probabilities(source, labels, label_column, ignore, copying) as found:
-        rows: RowSource = found.probs if watch is None else WatchedRows(found.probs, watch)
+    with open_probabilities(source, labels, label_column, ignore, copying) as opened:
+        rows: RowSource = opened.probs if watch is None else WatchedRows(opened.probs, watch)
         try:
             made = estimate(
                 rows,
-                found.labels,
+                opened.labels,
                 estimating.method,
                 estimating.bootstrap,
                 estimating.level,
@@ -75,12 +93,12 @@ def estimate_noise(
             )
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
-        findings = diagnose(rows, found.labels, made, found.class_names, estimating.seed)
-    return NoiseEstimate(made, findings, found.class_names)
+        findings = diagnose(rows, opened.labels, made, opened.class_names, estimating.seed)
+    return NoiseEstimate(made, findings, opened.class_names)
 
 
 def of_replicates(watch: Watch | None) -> Callable[[int, int], None] | None:
-    """The `progress` of an estimate, for one who watches."""
+    """The `progress` of an estimate that tells `watch` of its replicates."""
     return None if watch is None else lambda done, total: watch("error bars", done, total)
 
 
@@ -112,6 +130,8 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
     }
     for name, matrix in matrices.items():
         write_atomically(folder / f"{name}.csv", partial(np.savetxt, X=matrix, delimiter=",", fmt="%.8g"))
+    from trevision.runs.pictures import draw_transitions  # matplotlib, only for whoever wants files
+
     titles = (f"T, {made.method}", f"low end of {made.level:.0%}", f"high end of {made.level:.0%}")
     draw_transitions(
         folder / "transition.svg", dict(zip(titles, matrices.values(), strict=True)), noise.class_names

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from trevision.data.files.preprocessing import PREPROCESSING_FILE, load_preprocessing
-from trevision.data.files.reading import Reading
 from trevision.data.load import load_rows
-from trevision.data.named.download import Progress
+from trevision.data.progress import Progress
 from trevision.files import DataError, write_atomically
+from trevision.runs.run_folder import RunFolder
 from trevision.training.evaluate import class_probs
-from trevision.training.model_files import load_model
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many rows were predicted, how often rightly where the source has labels to tell, and notes."""
+    """Number of rows, accuracy on the labels of the source (None if it has none), and notes."""
 
     rows: int
     accuracy: float | None
@@ -33,16 +31,31 @@ def predict_to_csv(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Predicted:
-    """Write a row a sample: its number, its name if it has one, the most probable clean label, and every
-    class's probability.
+    """Write a line a row: its number, its name if it has one, the most probable clean label, and the
+    probability of every class.
+
+    Parameters
+    ----------
+    folder
+        The folder of a finished run or a saved classifier.
+    source
+        The rows to predict, a name or a path as for `fit`.
+    out
+        The .csv file to write.
+    data_dir
+        Where a named data set is looked for first.
+    progress
+        Told how reading comes along.
+
+    Raises
+    ------
+    DataError
+        If the rows cannot be read, or are not of the shape that the run was trained on.
     """
-    saved = load_model(folder)
-    preprocessing = None
-    if (folder / PREPROCESSING_FILE).exists():
-        preprocessing = load_preprocessing(folder / PREPROCESSING_FILE)
-    reading = Reading.from_json(saved.config.get("reading", {}))
-    found = load_rows(source, data_dir, progress, reading, preprocessing, saved.card.shape)
-    x, labels = found.x, found.labels
+    run = RunFolder(folder)
+    saved = run.model
+    rows_read = load_rows(source, data_dir, progress, run.reading, run.preprocessing, saved.card.shape)
+    x, labels = rows_read.x, rows_read.labels
     if tuple(x.shape[1:]) != saved.card.shape:
         raise DataError(
             f"{source} must have samples of shape {saved.card.shape}, as {folder} was trained on, "
@@ -50,9 +63,10 @@ def predict_to_csv(
         )
     probs = class_probs(saved.model, x).numpy()
     predicted = saved.card.classes[probs.argmax(axis=1)]
-    identity = {"row": range(len(x)) if found.row_numbers is None else found.row_numbers.tolist()}
-    if found.names is not None:
-        identity["name"] = found.names.tolist()
+    numbers = rows_read.row_numbers
+    identity = {"row": range(len(x)) if numbers is None else numbers.tolist()}
+    if rows_read.names is not None:
+        identity["name"] = rows_read.names.tolist()
 
     def write(path: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -63,7 +77,7 @@ def predict_to_csv(
 
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, write)
-    accuracy, notes = None, found.notes
+    accuracy, notes = None, rows_read.notes
     if labels is not None:
         texts = labels.astype(str)
         given = texts != ""

@@ -14,8 +14,8 @@ from torch import nn
 
 from trevision import noise
 from trevision.data.dataset import Dataset
-from trevision.data.files.preprocessing import PREPROCESSING_FILE, load_preprocessing
-from trevision.data.image_files import PHOTOGRAPH, ImageFiles
+from trevision.data.decoding import PHOTOGRAPH
+from trevision.data.image_files import ImageFiles
 from trevision.data.load import load
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import Rows, take_rows
@@ -29,6 +29,7 @@ from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
 from trevision.runs.anchor_removal import check_share, remove_anchors
 from trevision.runs.prior_files import read_prior
+from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings, files_of, run_config
 from trevision.training.checkpoint import FolderStore, Store
 from trevision.training.evaluate import Measure, measure_against, measure_nothing
@@ -127,9 +128,7 @@ def read_source(
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Dataset:
     """The source of the run in `folder` as the run read it, before noise or selection of rows."""
-    fitted = folder / PREPROCESSING_FILE
-    preprocessing = load_preprocessing(fitted) if fitted.is_file() else None
-    return load(source, data_dir, progress, settings.reading, preprocessing)
+    return load(source, data_dir, progress, settings.reading, RunFolder(folder).preprocessing)
 
 
 def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:

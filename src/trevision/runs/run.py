@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trevision.data.files.preprocessing import PREPROCESSING_FILE
 from trevision.files import write_atomically, write_json, write_matrix
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.problem import Learned
@@ -15,7 +14,7 @@ from trevision.methods.registry import check_options, find_method
 from trevision.runs.prepare import Begun, begin
 from trevision.runs.provenance import code
 from trevision.runs.record import summarise
-from trevision.runs.run_folder import finished_result, save_out_of_sample, write_metrics
+from trevision.runs.run_folder import PREPROCESSING_FILE, RunFolder
 from trevision.runs.settings import Hardware, Settings, run_config
 from trevision.training.checkpoint import Store
 from trevision.training.model_files import save_model
@@ -41,7 +40,7 @@ def run(
     code()  # as it is now, not as it may be when a long run ends
     method = find_method(settings.method)
     check_options(settings.options, settings.method)
-    finished = finished_result(folder, run_config(source, settings))
+    finished = RunFolder(folder).finished_result(run_config(source, settings))
     if finished is not None:
         return finished
     begun = begin(source, settings, folder, hardware, data_dir, progress, download_progress, store)
@@ -55,7 +54,9 @@ def run(
         if dataset.preprocessing is not None:
             write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
         if problem.out_of_sample is not None and keep_model:
-            save_out_of_sample(folder, problem.out_of_sample, problem.data)
+            RunFolder(folder).save_out_of_sample(problem.out_of_sample, problem.data)
+        if keep_model:
+            RunFolder(folder).save_labels(dataset.labels, problem.data)
         _write_outcome(folder, begun, learned, result, keep_model)
         problem.runtime.store.clear()
     fabric.barrier()
@@ -66,7 +67,7 @@ def _write_outcome(
     folder: Path, begun: Begun, learned: Learned, result: dict[str, Any], keep_model: bool
 ) -> None:
     """The files of a finished run; result.json comes last, so that its presence means the run is whole."""
-    write_metrics(folder, learned.history)
+    RunFolder(folder).write_metrics(learned.history)
     write_matrix(folder / "transition.csv", learned.transition)
     if keep_model:
         save_model(

@@ -1,68 +1,305 @@
-"""The files of a run folder: which run it holds, whether it is finished, and what it found."""
+"""A run folder: which run it holds, whether it is finished, what it learnt and what was found in it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trevision.data.noisy import NoisyData
-from trevision.files import read_json, write_atomically
-from trevision.methods.problem import OutOfSample
+from trevision.data.files.reading import Reading
+from trevision.data.progress import Progress
+from trevision.data.row_labels import RowLabels
+from trevision.files import DataError, read_json, write_atomically
+from trevision.runs.issue_files import ISSUES_PARQUET, NOISE_JSON, FoundNoise, read_issues, read_noise
 from trevision.runs.named_files import check_unchanged
-from trevision.runs.settings import canonical
+from trevision.runs.settings import Settings, canonical, settings_of
+from trevision.training.model_card import MODEL_FILE, ModelCard, read_card
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from trevision.data.files.preprocessing import Preprocessing
+    from trevision.data.noisy import NoisyData
+    from trevision.methods.problem import OutOfSample
+    from trevision.training.model_files import SavedModel
 
 OUT_OF_SAMPLE_FILE = "probabilities.npz"
+LABELS_FILE = "labels.parquet"
+PREPROCESSING_FILE = "preprocessing.skops"
 ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
 """What every result.json tells, whatever was run."""
 
 
-def finished_result(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a finished run of this config; an error if the folder is another run's."""
-    path = folder / "config.json"
-    if not path.exists():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ValueError(f"out must be a new folder or that of an earlier run, got {folder}")
-        return None
-    found = read_json(path)
-    known, wanted = canonical(found), canonical(config)
-    if known != wanted:
-        changed = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
+@dataclass(frozen=True, eq=False)
+class OutOfSampleRows:
+    """probabilities.npz: P(noisy | x) of each row of the run, by a network that was not trained on it.
+
+    `labels` are codes of the noisy labels, `rows` the numbers of the rows in the source.
+    """
+
+    probs: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    folds: int
+
+
+class RunFolder:
+    """The folder of one run. Its files are read when they are asked for, each once.
+
+    Only `model` imports torch.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    data_dir
+        Where a named data set is looked for first, if the run's source has to be read again.
+    progress
+        Told how that reading comes along.
+    """
+
+    def __init__(
+        self, path: Path | str, data_dir: Path | None = None, progress: Progress | None = None
+    ) -> None:
+        self.path = Path(path)
+        self.data_dir = data_dir
+        self.progress = progress
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        path = self.path / "config.json"
+        if not path.is_file():
+            raise ValueError(
+                f"{self.path} must be the folder of a run or a saved classifier: it has no config.json"
+            )
+        return read_json(path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        """Network, shape of a sample and classes of the finished model."""
+        return read_card(self.path, self.config)
+
+    @cached_property
+    def _source_and_settings(self) -> tuple[str, Settings]:
+        if "source" not in self.config:
+            raise DataError(
+                f"{self.path} does not say what it was trained on: only runs of `trevision fit` do"
+            )
+        return settings_of(self.config)
+
+    @property
+    def source(self) -> str:
+        """What the run learnt from; an error if that has changed since."""
+        return self._source_and_settings[0]
+
+    @property
+    def settings(self) -> Settings:
+        """What the run was asked to do; an error if its source has changed since."""
+        return self._source_and_settings[1]
+
+    @property
+    def reading(self) -> Reading:
+        """How files of the source's kind are read, whether or not the source is still there."""
+        return Reading.from_json(self.config.get("reading", {}))
+
+    @cached_property
+    def result(self) -> dict[str, Any]:
+        """result.json of a finished run."""
+        path = self._written_by_fit("result.json")
+        result = read_json(path)
+        if lacking := [key for key in ALWAYS_TOLD if key not in result]:
+            raise ValueError(
+                f"{path} must be the result of a run, but lacks {', '.join(lacking)}; was it edited?"
+            )
+        return result
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """metrics.jsonl: a record an epoch."""
+        path = self._written_by_fit("metrics.jsonl")
+        try:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        except ValueError as error:
+            raise ValueError(
+                f"{path} must be JSON, a line an epoch, but is not ({error}); was it edited?"
+            ) from None
+
+    @cached_property
+    def labels(self) -> RowLabels:
+        """The rows that the run learnt from, with their names and given labels.
+
+        A run without labels.parquet has them read from its source, which then are all of its rows, and the
+        labels before any noise was added.
+        """
+        path = self.path / LABELS_FILE
+        if path.is_file():
+            return _read_labels_file(path)
+        from trevision.data.read_labels import read_labels
+
+        return read_labels(self.source, self.settings.reading, self.data_dir, self.progress)
+
+    @cached_property
+    def model(self) -> SavedModel:
+        """The trained model."""
+        from trevision.training.model_files import load_model
+
+        return load_model(self.path)
+
+    @cached_property
+    def transitions(self) -> tuple[np.ndarray, np.ndarray]:
+        """T before and after its revision."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.path / MODEL_FILE
+        _ = self.card  # says what is missing where the model is
+        try:
+            with safe_open(path, framework="numpy") as file:
+                return file.get_tensor("transition.initial"), file.get_tensor("transition.matrix")
+        except SafetensorError as error:
+            raise ValueError(f"{path} is no model that a run wrote, or is damaged ({error})") from None
+
+    @cached_property
+    def preprocessing(self) -> Preprocessing | None:
+        """What turned the columns of a table into numbers; None for any other source."""
+        path = self.path / PREPROCESSING_FILE
+        if not path.is_file():
+            return None
+        from trevision.data.files.preprocessing import load_preprocessing
+
+        return load_preprocessing(path)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether there are predictions for every row by a network that had not seen it."""
+        return (self.path / OUT_OF_SAMPLE_FILE).is_file()
+
+    @cached_property
+    def probabilities(self) -> OutOfSampleRows:
+        """Predictions for every row by a network that had not seen it."""
+        from trevision.data.files.arrays import npz_members
+
+        path = self.path / OUT_OF_SAMPLE_FILE
+        arrays = npz_members(path)
+        needed = ("probs", "labels", "rows", "folds")
+        if lacking := [name for name in needed if name not in arrays]:
+            raise DataError(f"{path}: lacks {', '.join(lacking)}; remove it to have it made again")
+        return OutOfSampleRows(arrays["probs"], arrays["labels"], arrays["rows"], int(arrays["folds"]))
+
+    @property
+    def has_issues(self) -> bool:
+        """Whether `trevision issues` has scored the labels."""
+        return (self.path / ISSUES_PARQUET).is_file() and (self.path / NOISE_JSON).is_file()
+
+    @cached_property
+    def noise(self) -> FoundNoise:
+        """noise.json."""
+        noise = read_noise(self._written_by_issues(NOISE_JSON))
+        classes = self.card.class_names
+        if noise.classes != classes:
+            raise ValueError(
+                f"{self.path / NOISE_JSON} must have the {len(classes)} classes of the run, got "
+                f"{len(noise.classes)} that are not the same; run `trevision issues {self.path}` again"
+            )
+        return noise
+
+    @cached_property
+    def issues(self) -> pa.Table:
+        """issues.parquet: a line a label, most suspicious first."""
+        return read_issues(self._written_by_issues(ISSUES_PARQUET))
+
+    def _written_by_fit(self, name: str) -> Path:
+        if (self.path / name).is_file():
+            return self.path / name
         raise ValueError(
-            f"{folder} holds a run with another {', '.join(changed) or 'configuration'}; "
-            "choose another folder, or remove it"
+            f"{self.path} must be a finished run of `trevision fit`: it has no {name}; "
+            "the command that started the run continues it"
         )
-    check_unchanged(found.get("files", {}))
-    return read_result(folder) if (folder / "result.json").exists() else None
+
+    def _written_by_issues(self, name: str) -> Path:
+        if (self.path / name).is_file():
+            return self.path / name
+        raise ValueError(f"{self.path} has no {name}; run `trevision issues {self.path}` first")
+
+    def finished_result(self, config: dict[str, Any]) -> dict[str, Any] | None:
+        """The result of a finished run of this config; an error if the folder is another run's."""
+        if not (self.path / "config.json").exists():
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise ValueError(f"out must be a new folder or that of an earlier run, got {self.path}")
+            return None
+        held = read_json(self.path / "config.json")
+        known, wanted = canonical(held), canonical(config)
+        if known != wanted:
+            changed = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
+            raise ValueError(
+                f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
+                "choose another folder, or remove it"
+            )
+        check_unchanged(held.get("files", {}))
+        return self.result if (self.path / "result.json").exists() else None
+
+    def write_metrics(self, history: Sequence[dict[str, Any]]) -> None:
+        """Write metrics.jsonl, a line an epoch."""
+        lines = "".join(json.dumps(record) + "\n" for record in history)
+        write_atomically(self.path / "metrics.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
+
+    def save_out_of_sample(self, predictions: OutOfSample, data: NoisyData) -> None:
+        """Write probabilities.npz: P(noisy | x), noisy label and number in the source of every row."""
+        probs, labels = predictions.rows(data)
+        rows = np.concatenate([data.train_rows, data.valid_rows])
+
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                np.savez(file, probs=probs, labels=labels, rows=rows, folds=predictions.folds)
+
+        write_atomically(self.path / OUT_OF_SAMPLE_FILE, write)
+
+    def save_labels(self, source_labels: RowLabels, data: NoisyData) -> None:
+        """Write labels.parquet: number, name and noisy label of every row that the run learns from.
+
+        Parameters
+        ----------
+        source_labels
+            The rows of the source, for their names.
+        data
+            The rows that the run learns from, with their noisy labels.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        rows = np.concatenate([data.train_rows, data.valid_rows])
+        codes = np.concatenate([data.train_y.cpu().numpy(), data.valid_y.cpu().numpy()])
+        order = np.argsort(rows, kind="stable")
+        rows, codes = rows[order], codes[order]
+        columns = {"row": rows, "label": np.array(source_labels.class_names, dtype=object)[codes]}
+        if source_labels.names is not None:
+            names = source_labels.names[source_labels.positions(rows)]
+            columns["name"] = np.array([str(name) for name in names], dtype=object)
+        # Not every class need have a row, and codes follow the order of the classes.
+        classes = json.dumps(list(source_labels.class_names))
+        table = pa.table(columns).replace_schema_metadata({"classes": classes})
+        write_atomically(self.path / LABELS_FILE, lambda path: pa.parquet.write_table(table, path))
 
 
-def read_result(folder: Path) -> dict[str, Any]:
-    """What a finished run's result.json holds."""
-    path = folder / "result.json"
-    result = read_json(path)
-    if lacking := [key for key in ALWAYS_TOLD if key not in result]:
-        raise ValueError(
-            f"{path} must be the result of a run, but lacks {', '.join(lacking)}; was it edited?"
-        )
-    return result
+def _read_labels_file(path: Path) -> RowLabels:
+    import pyarrow as pa
+    import pyarrow.parquet
 
-
-def save_out_of_sample(folder: Path, found: OutOfSample, data: NoisyData) -> None:
-    """Write probabilities.npz: P(noisy | x) of every row, its noisy label and its number in the source."""
-    probs, labels = found.rows(data)
-    rows = np.concatenate([data.train_rows, data.valid_rows])
-
-    def write(path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez(file, probs=probs, labels=labels, rows=rows, folds=found.folds)
-
-    write_atomically(folder / OUT_OF_SAMPLE_FILE, write)
-
-
-def write_metrics(folder: Path, history: Sequence[dict[str, Any]]) -> None:
-    """Write metrics.jsonl, a line an epoch."""
-    lines = "".join(json.dumps(record) + "\n" for record in history)
-    write_atomically(folder / "metrics.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
+    try:
+        table = pa.parquet.read_table(path)
+        class_names = tuple(json.loads(table.schema.metadata[b"classes"]))
+        code_of = {name: code for code, name in enumerate(class_names)}
+        codes = np.array([code_of[label] for label in table.column("label").to_pylist()], dtype=np.int64)
+        names = None
+        if "name" in table.column_names:
+            names = np.array(table.column("name").to_pylist(), dtype=object)
+        return RowLabels(table.column("row").to_numpy(), codes, class_names, names)
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path}: must be the labels that a run wrote ({error}); remove it to read them from the source"
+        ) from None

@@ -9,10 +9,9 @@ from typing import Any
 from trevision.data.files.reading import Reading
 from trevision.methods.options import Options
 from trevision.runs.named_files import check_unchanged, describe, located
-from trevision.runs.prior_files import named_in
 
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
-"""What identifies a run whatever its default; any other setting may be added without renaming old runs."""
+"""Always part of a run's name; other settings are if not at their default, so a new one renames no run."""
 BESIDE_SETTINGS = ("model", "files")
 """What config.json says besides source and settings."""
 
@@ -66,9 +65,9 @@ def run_config(source: str, settings: Settings) -> dict[str, Any]:
 
 
 def canonical(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as JSON gives it back, without its model, its files and what was left at its default.
+    """A config as JSON gives it back, without model, files and settings at their default.
 
-    Two configs of the same run are equal in this form, also when one was written before a setting existed.
+    Two configs of the same run are equal in this form, even if one was written before a setting existed.
     """
     plain = json.loads(json.dumps(config))
     for beside in BESIDE_SETTINGS:
@@ -87,9 +86,9 @@ def _chosen(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
-    """Source and settings as a run's config.json tells them; an error if a file has changed since.
+    """Source and settings of a run; an error if a file that it read has changed since.
 
-    What was named from another folder than the present one is named by its whole path.
+    A file that the config names relative to another folder is named by its whole path.
     """
     given = {name: value for name, value in config.items() if name not in ("source", *BESIDE_SETTINGS)}
     files = config.get("files", {})
@@ -108,5 +107,7 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
 
 def files_of(source: str, settings: Settings) -> dict[str, dict[str, str]]:
     """The files that a run reads by the names in its config, with their digests."""
+    from trevision.runs.prior_files import named_in  # imports torch, and only a run that begins needs it
+
     named = (source, settings.reading.clean_source, settings.noise, settings.pretrained)
     return describe(*named, *named_in(settings.options.prior))

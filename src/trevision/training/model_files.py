@@ -16,35 +16,9 @@ from trevision.files import read_json, write_atomically
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
 from trevision.training.model import NoisyLabelModel
+from trevision.training.model_card import ModelCard, read_card
 
 CUSTOM_NETWORK = "custom"
-
-
-@dataclass(frozen=True)
-class ModelCard:
-    """What has to be known of a model, besides its numbers, to use it again."""
-
-    network: str
-    shape: tuple[int, ...]
-    classes: np.ndarray
-
-    def to_json(self) -> dict[str, Any]:
-        kind = "str" if self.classes.dtype.kind in "OUS" else self.classes.dtype.name
-        values = [str(v) for v in self.classes] if kind == "str" else self.classes.tolist()
-        return {
-            "network": self.network,
-            "shape": list(self.shape),
-            "class_type": kind,
-            "classes": values,
-        }
-
-    @classmethod
-    def from_json(cls, card: dict[str, Any]) -> ModelCard:
-        try:
-            classes = np.array(card["classes"], dtype=card["class_type"])
-            return cls(card["network"], tuple(card["shape"]), classes)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"config.json must say what model it goes with, but {error!r}") from None
 
 
 @dataclass(frozen=True)
@@ -83,13 +57,7 @@ def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
     if not path.is_file():
         raise ValueError(f"{folder} must be the folder of a run or a saved classifier: it has no config.json")
     config = read_json(path)
-    card_json = config.get("model")
-    if card_json is None or not (folder / "model.safetensors").is_file():
-        why = (
-            "the run that writes it has not ended, or was told to keep none (reproduce without --keep-models)"
-        )
-        raise ValueError(f"{folder} holds no finished model: {why}")
-    card = ModelCard.from_json(card_json)
+    card = read_card(folder, config)
     try:
         tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
         initial, matrix = tensors.pop("transition.initial"), tensors.pop("transition.matrix")

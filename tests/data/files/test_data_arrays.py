@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trevision.data.files.arrays import codes_in, encode_labels, features, from_arrays, read_npz
+from trevision.data.files.array_dataset import features, from_arrays, read_npz
+from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.files import DataError
 
 LABELS = st.one_of(

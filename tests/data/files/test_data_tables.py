@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from trevision.data.files import table_source as source_module
+from trevision.data.files import survey as survey_module
+from trevision.data.files import table_dataset
 from trevision.data.files import tables as tables_module
 from trevision.data.files.columns import booleans, date_parts, numbers, recognise
 from trevision.data.files.reading import Reading
@@ -196,7 +197,7 @@ def test_a_long_table_is_read_in_blocks_and_fitted_to_a_random_part(table, tmp_p
     in_blocks = load(path)
     assert torch.equal(whole.train_x, in_blocks.train_x)
     assert torch.equal(whole.train_y, in_blocks.train_y)
-    monkeypatch.setattr(source_module, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(table_dataset, "SAMPLE_ROWS", 50)
     seen: list[tuple[int, int]] = []
     sampled = load(path, progress=lambda done, total: seen.append((done, total)))
     assert any("by 50 of the 200 rows" in note for note in sampled.notes)
@@ -207,11 +208,40 @@ def test_a_long_table_is_read_in_blocks_and_fitted_to_a_random_part(table, tmp_p
     assert seen[-1][0] == seen[-1][1] == 2 * path.stat().st_size
 
 
+def test_looking_at_the_first_block_costs_no_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables_module, "BLOCK_BYTES", 200)
+    (tmp_path / "t.csv").write_text("a,label\n" + "".join(f"{row},NA\n" for row in range(200)))
+    openings = []
+    csv_blocks = tables_module.csv_blocks
+    monkeypatch.setattr(
+        tables_module, "csv_blocks", lambda *a, **k: openings.append(k["verbatim"]) or csv_blocks(*a, **k)
+    )
+    table = open_table(tmp_path / "t.csv")
+    told = []
+    first = table.first_block()
+    assert table.first_block() is first
+    values = [
+        value for block in table.blocks(lambda *now: told.append(now)) for value in block[0].to_pylist()
+    ]
+    assert values == [str(row) for row in range(200)]
+    assert openings == [False]
+    # The progress is that of a reading from the start, and ends with the whole file.
+    size = (tmp_path / "t.csv").stat().st_size
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert told[-1] == (size, size)
+    # Rows are read again, and as they are written where that is asked for.
+    assert next(table.blocks())[1][0].as_py() is None
+    assert table.first_block(verbatim=True)[1][0].as_py() == "NA"
+    assert len(list(table.blocks(verbatim=True))) == len(told)
+    assert openings == [False, False, True]
+
+
 def test_every_row_is_as_likely_in_the_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(tables_module, "BLOCK_BYTES", 2000)
     path = written(pd.DataFrame({"v": np.arange(4000), "label": "a"}), tmp_path / "t.csv")
     table = open_table(path)
-    found, sample = source_module.survey(table, source_module.Roles(1), None, sample_rows=1000)
+    found, sample = survey_module.survey(table, survey_module.Roles(1), None, sample_rows=1000)
     drawn = numbers(sample.column("v"))
     assert len(drawn) == len(set(drawn.tolist())) == 1000
     # Of 1000 rows drawn from ten tenths, each has 100 give or take a few times 8.5.

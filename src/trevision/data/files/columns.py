@@ -1,18 +1,20 @@
-"""What the columns of a table are, and their values as numbers, categories or text.
+"""The kinds of columns of a table, and their values as numbers, categories or text.
 
-What a column is, is decided once, from a sample of the training rows; later rows are read by that decision,
-and a value that does not fit it counts as missing.
+The kind of a column is decided once, from a sample of the training rows. A value in any row that does not fit
+the kind counts as missing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ColumnKind = Literal["number", "boolean", "date", "category", "text", "ignored"]
 
@@ -21,9 +23,9 @@ DATE_PARTS = ("days", "month", "weekday", "hour")
 BOOLEANS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0, "y": 1.0, "n": 0.0}
 
 FITTING = 0.95
-"""The share of a column's values that have to be numbers or dates for the others to be called missing."""
+"""Minimum fraction of values that are numbers, or dates, in a column of numbers or dates."""
 DISTINCT = 0.5
-"""A column of words most of whose values occur once tells rows apart, not classes."""
+"""Maximum fraction of different values in a column of categories; with more, it tells rows apart."""
 WORDS_OF_TEXT = 4
 FEW_ROWS = 20
 DATES_LOOKED_AT = 1000
@@ -32,7 +34,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, what it is, how its dates and numbers are written, and, if it is ignored, why."""
+    """A column: name, kind, how its dates and numbers are written and, if it is ignored, the reason."""
 
     name: str
     kind: ColumnKind
@@ -42,7 +44,17 @@ class Column:
 
 
 def recognise(name: str, values: pa.Array | pa.ChunkedArray, *, decimal_comma: bool = False) -> Column:
-    """What the column `name` is, by a sample of its values; 1,5 may be a number if `decimal_comma`."""
+    """The kind of a column, decided by a sample of its values.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    values
+        The sample.
+    decimal_comma
+        Whether 1,5 may be a number.
+    """
     values = plain(values)
     present = values.drop_null()
     if len(present) == 0:
@@ -115,6 +127,8 @@ def _parsed(values: pa.Array) -> np.ndarray:
     try:
         return cast(np.ndarray, values.cast(pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
+        import pandas as pd  # here and below: slow to import, and labels and names do without
+
         trimmed = pc.utf8_trim_whitespace(values).to_pandas().astype(object)
         return pd.to_numeric(trimmed, errors="coerce").to_numpy(np.float64)
 
@@ -136,6 +150,8 @@ def _zero_or_one(word: str) -> float:
 
 def date_parts(values: pa.Array, date_format: str | None) -> np.ndarray:
     """(n, 4): days since 1970 with their fraction, month, weekday and hour; nan where there is no date."""
+    import pandas as pd
+
     dates = _dates(plain(values), date_format)
     moments = dates.dt
     days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
@@ -144,6 +160,8 @@ def date_parts(values: pa.Array, date_format: str | None) -> np.ndarray:
 
 
 def _dates(values: pa.Array, date_format: str | None) -> pd.Series:
+    import pandas as pd
+
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
         return pd.to_datetime(values.to_pandas(), utc=True, errors="coerce")
     if not pa.types.is_string(values.type):

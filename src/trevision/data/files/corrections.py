@@ -14,39 +14,64 @@ import pyarrow.parquet
 
 from trevision.data.files.arrays import name_of, npz_members
 from trevision.data.files.columns import plain
-from trevision.data.files.image_folder import list_folder, path_column
+from trevision.data.files.image_lists import list_folder, path_column
 from trevision.data.files.labels import counted
-from trevision.data.files.reading import Reading, find_label_column, kind_of
-from trevision.data.files.tables import PARQUET_SUFFIXES, TEXT_SUFFIXES, Table, open_table
+from trevision.data.files.reading import PARQUET_SUFFIXES, TEXT_SUFFIXES, Reading, kind_of
+from trevision.data.files.survey import find_label_column
+from trevision.data.files.tables import Table, open_table
 from trevision.files import DataError, write_atomically
 
 Write = Callable[[Path], None]
 
 
 def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int]) -> list[dict[str, str]]:
-    """The fields of some rows of a table as text, by column; an empty dict each for any other source."""
+    """The fields of some rows of a table as text, by column.
+
+    Parameters
+    ----------
+    source, reading
+        The source, and how it is read.
+    row_numbers
+        The rows, in the order of the result.
+
+    Returns
+    -------
+    A dict for each row; an empty one where the source is no table.
+    """
     wanted = [int(row) for row in row_numbers]
     if kind_of(source) != "table":
         return [{} for _ in wanted]
     table = open_table(source)
-    found: dict[int, dict[str, str]] = {}
+    fields_of: dict[int, dict[str, str]] = {}
     rows = np.unique(np.array(wanted, dtype=np.int64))
     start = 0
     for block in table.blocks(verbatim=True):
         here = rows[(rows >= start) & (rows < start + block.num_rows)]
         for row, fields in zip(here.tolist(), block.take(pa.array(here - start)).to_pylist(), strict=True):
-            found[row] = {name: "" if value is None else str(value) for name, value in fields.items()}
+            fields_of[row] = {name: "" if value is None else str(value) for name, value in fields.items()}
         start += block.num_rows
     _check_rows(table.path, wanted, start)
-    return [found[row] for row in wanted]
+    return [fields_of[row] for row in wanted]
 
 
 def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int, str], out: Path) -> None:
-    """Write a copy of `source` to `out` in which the labels of the rows of `corrections` are replaced.
+    """Write a copy of a source in which some labels are replaced.
 
-    A .csv becomes a .csv in UTF-8 with the same columns and fields, a .parquet and an .npz one of the same
-    types. Of an image folder it is a .csv of the columns path and label, as `fit` reads it: paths relative to
-    the folder of `out` where that is above the images, else absolute.
+    Parameters
+    ----------
+    source, reading
+        The source, and how it is read.
+    corrections
+        The new label of each row to change, by the row's number.
+    out
+        The file to write. A .csv becomes a .csv in UTF-8 with the same columns and fields, a .parquet or an
+        .npz one of the same types. A folder of images becomes a .csv with the columns path and label, as
+        `fit` reads it: paths are relative to the folder of `out` if that is above the images, else absolute.
+
+    Raises
+    ------
+    DataError
+        If a label or the suffix of `out` does not fit; then nothing is written.
     """
     for row, label in corrections.items():
         if not str(label).strip():
@@ -93,14 +118,14 @@ def _csv_writer(table: Table, reading: Reading, corrections: Mapping[int, str], 
 
 def _path_mover(table: Table, reading: Reading, label: int, out: Path) -> Callable[[list[Any]], list[Any]]:
     """What keeps the paths of images good when their table moves to another folder."""
-    place = path_column(table, reading, (label,))
-    if place is None or out.resolve().parent == table.path.resolve().parent:
+    path_number = path_column(table, reading, (label,), verbatim=True)
+    if path_number is None or out.resolve().parent == table.path.resolve().parent:
         return lambda fields: fields
     folder = table.path.resolve().parent
 
     def move(fields: list[Any]) -> list[Any]:
-        if fields[place]:
-            fields[place] = _path_from(out, folder / fields[place])
+        if fields[path_number]:
+            fields[path_number] = _path_from(out, folder / fields[path_number])
         return fields
 
     return move
@@ -108,10 +133,10 @@ def _path_mover(table: Table, reading: Reading, label: int, out: Path) -> Callab
 
 def _parquet_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
     label = find_label_column(table, reading)
-    place = path_column(table, reading, (label,))
+    path_number = path_column(table, reading, (label,))
     schema = table.schema
     assert schema is not None
-    if place is not None and out.resolve().parent != table.path.resolve().parent:
+    if path_number is not None and out.resolve().parent != table.path.resolve().parent:
         raise DataError(
             f"out must lie in {table.path.parent}, as the paths of images are relative to it, got {out}"
         )

@@ -60,9 +60,9 @@ def _without_fractions(labels: LabelColumn) -> LabelColumn:
     whole = [_ZERO_FRACTION.sub("", name) for name in labels.names]
     if whole == labels.names or not all(_is_whole(name) for name in whole):
         return labels
-    place_of = {name: place for place, name in enumerate(dict.fromkeys(whole))}
-    places = np.array([place_of[name] for name in whole] + [-1])
-    return LabelColumn(places[labels.codes], list(place_of))
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(whole))}
+    new_codes = np.array([code_of[name] for name in whole] + [-1])
+    return LabelColumn(new_codes[labels.codes], list(code_of))
 
 
 def _as_text(part: pa.Array) -> pa.Array:
@@ -94,12 +94,26 @@ def truths(parts: Iterable[pa.Array], where: str) -> np.ndarray:
 def sort_rows(
     labels: LabelColumn, trusted: np.ndarray | None, where: str, usable: np.ndarray | None = None
 ) -> Sorted:
-    """Rows with noisy labels, rows with trusted ones, and the classes; `where` begins an error's line.
-
-    Rows that are not `usable` for another reason are passed over.
+    """Rows with noisy labels, rows with trusted ones, and the classes.
 
     A row without a label is left out. So is a noisy row whose label occurs in no other: a class of one row
     cannot be both learnt and checked, and is mostly a slip of the pen.
+
+    Parameters
+    ----------
+    labels
+        The label of each row.
+    trusted
+        For each row whether its label is known to be right; None if no label is.
+    where
+        Begins the line of an error.
+    usable
+        For each row whether it can be used; None if every row can.
+
+    Raises
+    ------
+    DataError
+        If there are no two classes of at least two rows each.
     """
     trusted = np.zeros(len(labels.codes), dtype=bool) if trusted is None else trusted
     usable = np.ones(len(labels.codes), dtype=bool) if usable is None else usable
@@ -146,14 +160,14 @@ def _check_classes(labels: LabelColumn, counts: np.ndarray, where: str) -> None:
             "labels must be classes, not names or measurements"
         )
     if (counts > 1).sum() < 2:
-        found = [name for name, count in zip(labels.names, counts, strict=True) if count]
+        present = [name for name, count in zip(labels.names, counts, strict=True) if count]
         raise DataError(
-            f"{where}: needs two classes of at least two rows each to learn from, got {listed(found)}"
+            f"{where}: needs two classes of at least two rows each to learn from, got {listed(present)}"
         )
 
 
 def class_values(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted classes, whole numbers if all of them are, and the place of each name among them."""
+    """The sorted classes, as whole numbers if all of them are, and the code of each name."""
     values: np.ndarray = np.array(names)
     if all(_is_whole(name) for name in names):
         values = np.array([int(name) for name in names], dtype=np.int64)
@@ -167,7 +181,22 @@ def _is_whole(name: str) -> bool:
 
 
 def trusted_codes(labels: LabelColumn, classes: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """Rows of a source of right labels that can be used, their codes among `classes`, and a note if any."""
+    """The usable rows of a source of right labels, their codes, and a note on the other rows ("" for none).
+
+    Parameters
+    ----------
+    labels
+        The label of each row.
+    classes
+        The classes that the noisy rows have.
+    where
+        Begins the line of an error, and the note.
+
+    Raises
+    ------
+    DataError
+        If no row has a label of these classes.
+    """
     code_of = {str(value): code for code, value in enumerate(classes)}
     codes = np.array([code_of.get(name, -1) for name in labels.names] + [-1])[labels.codes]
     rows = np.flatnonzero(codes >= 0)
@@ -182,8 +211,15 @@ def trusted_codes(labels: LabelColumn, classes: np.ndarray, where: str) -> tuple
     return rows, codes[rows], note
 
 
+def label_texts(labels: LabelColumn) -> np.ndarray | None:
+    """The label of each row as text, "" for none; None if no row has one."""
+    if not len(labels.names):
+        return None
+    return np.array([*labels.names, ""], dtype=object)[labels.codes]
+
+
 def counted(number: int, thing: str) -> str:
-    """A number of things, with an s where there are several."""
+    """`1 row`, `2 rows`."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 

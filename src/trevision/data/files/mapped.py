@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from trevision.data.named.download import Progress
+from trevision.data.progress import Progress
 from trevision.files import DataError
 
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name and extra field
@@ -57,7 +57,19 @@ def map_npy(path: Path, start: int = 0) -> MappedRows:
 
 
 def map_npz_member(path: Path, key: str, scratch: Path, progress: Progress | None = None) -> MappedRows:
-    """An array of an .npz file: where it lies if it is stored plainly, else unpacked into `scratch`."""
+    """An array of an .npz file, mapped where it lies, or unpacked first if it is compressed.
+
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        The name of the array.
+    scratch
+        A folder to unpack into.
+    progress
+        Told how unpacking comes along.
+    """
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(f"{key}.npy")
         if info.compress_type == zipfile.ZIP_STORED:

@@ -1,7 +1,7 @@
 """The columns of a table as numbers a network takes, fitted once and kept with the model.
 
-The columns' kinds are plain data of ours; what is fitted to them is a scikit-learn ColumnTransformer. Both
-lie in one file: no pickle, and nothing in it can name code to run beyond the few classes listed here.
+The kinds of the columns are plain data, and a scikit-learn ColumnTransformer is fitted to them. Both lie in
+one file. It is no pickle: a file that names any class but the few listed here is refused.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from trevision.data.files.columns import DATE_PARTS, Column, booleans, date_parts, numbers, plain, words
 from trevision.files import DataError
 
-PREPROCESSING_FILE = "preprocessing.skops"
 _COLUMNS_MEMBER = "columns.json"
 
 MOST_CATEGORIES = 32
 LEAST_CATEGORIES = 4
 RARE = 0.01
-"""A category below this share of the rows is grouped with the others like it."""
+"""Minimum fraction of rows for a category of its own; rarer ones are grouped."""
 MOST_TERMS = 20_000
 TEXT_DIMENSIONS = 100
 MOST_BYTES = 4 << 30
-"""What the transformed rows may take; many columns of many categories get fewer of them."""
+"""Maximum bytes of the transformed rows; beyond it, columns get fewer categories."""
 
 ESTIMATORS = (
     ColumnTransformer,
@@ -83,7 +82,22 @@ class Preprocessing:
 
 
 def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) -> Preprocessing:
-    """Fit the transformer to a sample of the values of `columns`, for a table of `rows` rows."""
+    """Fit the transformer.
+
+    Parameters
+    ----------
+    columns
+        The columns to learn from, and their kinds.
+    sample
+        Some rows of the table, with these columns.
+    rows
+        Number of rows of the whole table, which limits the number of categories.
+
+    Raises
+    ------
+    DataError
+        If a column of text holds too few words.
+    """
     table = prepared(columns, {column.name: plain(sample.column(column.name)) for column in columns})
     by_kind = {kind: [c.name for c in columns if c.kind == kind] for kind in ("category", "text")}
     numeric = [name for name in table.columns if name not in (*by_kind["category"], *by_kind["text"])]
@@ -99,8 +113,8 @@ def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) 
         )
         pipeline = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder)
         steps.append(("categories", pipeline, by_kind["category"]))
-    for place, name in enumerate(by_kind["text"]):
-        steps.append((f"text {place}", _text_pipeline(name, table[name]), name))
+    for number, name in enumerate(by_kind["text"]):
+        steps.append((f"text {number}", _text_pipeline(name, table[name]), name))
     transformer = ColumnTransformer(steps, sparse_threshold=0)
     transformer.fit(table)
     return Preprocessing(columns, transformer)
@@ -115,10 +129,10 @@ def _text_pipeline(name: str, texts: pd.Series) -> Pipeline:
     """TF-IDF, then as many directions as the vocabulary allows."""
     terms = TfidfVectorizer(max_features=MOST_TERMS, sublinear_tf=True, dtype=np.float32)
     try:
-        found = terms.fit_transform(texts)
+        weights = terms.fit_transform(texts)
     except ValueError as error:
         raise DataError(f"text_column {name!r} must hold words of two letters or more ({error})") from None
-    dimensions = min(TEXT_DIMENSIONS, found.shape[1] - 1, max(1, found.shape[0] - 1))
+    dimensions = min(TEXT_DIMENSIONS, weights.shape[1] - 1, max(1, weights.shape[0] - 1))
     if dimensions < 1:
         raise DataError(f"text_column {name!r} must hold more than one different word")
     return make_pipeline(terms, TruncatedSVD(dimensions, random_state=0))
@@ -148,10 +162,20 @@ def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.Dat
 
 
 def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
-    """What a part of a date is called, unlike any of the `columns`."""
+    """The name of a column for one part of a date.
+
+    Parameters
+    ----------
+    column
+        The column of dates.
+    part
+        One of `DATE_PARTS`.
+    columns
+        All columns; the name is different from theirs.
+    """
     name = f"{column.name} ({part})"
     # The names of columns are trimmed, so none of them ends in a space.
-    return f"{name} " if any(one.name == name for one in columns) else name
+    return f"{name} " if any(other.name == name for other in columns) else name
 
 
 def load_preprocessing(path: Path) -> Preprocessing:
@@ -184,17 +208,17 @@ def load_preprocessing(path: Path) -> Preprocessing:
 def _check_types(path: Path, node: Any) -> None:
     """Refuse a description that names a type besides those that `fit_preprocessing` uses."""
     if isinstance(node, list):
-        for one in node:
-            _check_types(path, one)
+        for member in node:
+            _check_types(path, member)
     elif isinstance(node, dict):
         if "__class__" in node:
             module, name = node.get("__module__"), node["__class__"]
-            known = (
+            trusted = (
                 (module == "builtins" and name in _PLAIN)
                 or (module == "numpy" and name in _ARRAYS)
-                or any((module, name) == (one.__module__, one.__name__) for one in ESTIMATORS)
+                or any((module, name) == (known.__module__, known.__name__) for known in ESTIMATORS)
             )
-            if not known or node.get("__loader__", "JsonNode").removesuffix("Node") not in _NODES:
+            if not trusted or node.get("__loader__", "JsonNode").removesuffix("Node") not in _NODES:
                 raise DataError(f"{path}: names {module}.{name}, which is not trusted and is not loaded")
         for value in node.values():
             _check_types(path, value)

@@ -16,9 +16,8 @@ import numpy as np
 
 from trevision.data.files.arrays import encode_labels, name_of
 from trevision.data.files.mapped import MappedRows, map_npy, map_npz_member
-from trevision.data.files.probability_tables import read_table
-from trevision.data.files.tables import TABLE_SUFFIXES
-from trevision.data.named.download import Progress
+from trevision.data.files.reading import TABLE_SUFFIXES
+from trevision.data.progress import Progress
 from trevision.files import DataError
 
 # The names that arrays of an .npz file may have: ours, scikit-learn's and cleanlab's words among them.
@@ -46,10 +45,24 @@ def open_probabilities(
 ) -> Iterator[Probabilities]:
     """Probabilities and labels in a file, for as long as the context lasts.
 
-    An .npz file holds both (`PROBS_NAMES`, `LABELS_NAMES`, optionally `CLASSES_NAMES`); an .npy file holds
-    the probabilities and `labels` names another with the labels; a .csv or .parquet file has a label column
-    and a column of probabilities a class. What cannot be mapped where it lies is first copied, in pieces,
-    into a temporary file, and `progress` is told of that.
+    What cannot be mapped where it lies is first copied, in pieces, into a temporary file.
+
+    Parameters
+    ----------
+    path
+        An .npz file with both (`PROBS_NAMES`, `LABELS_NAMES`, optionally `CLASSES_NAMES`); an .npy file of
+        probabilities; or a .csv or .parquet file with a label column and a column of probabilities a class.
+    labels
+        The .npy file of labels that goes with an .npy file.
+    label_column, ignore
+        Of a table: the column of labels, and columns that are neither labels nor probabilities.
+    progress
+        Told how copying comes along.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or labels and probabilities do not fit.
     """
     suffix = path.suffix.lower()
     if (labels is not None) != (suffix == ".npy"):
@@ -71,6 +84,8 @@ def open_probabilities(
         elif labels is not None:
             yield _matched(path, _mapped(path), _loaded(labels), None)
         elif suffix in TABLE_SUFFIXES:
+            from trevision.data.files.probability_tables import read_table  # pyarrow, for tables only
+
             table = read_table(path, scratch, label_column, ignore, progress)
             if len(table.values) < 2:
                 raise DataError(f"{path}: labels must hold two classes, got only {table.values[0]!r}")
@@ -121,7 +136,7 @@ def _matched(path: Path, probs: MappedRows, labels: np.ndarray, classes: Any) ->
     if len(probs.shape) != 2:
         raise DataError(f"{path}: probabilities must be (n, C), a column a class, got shape {probs.shape}")
     size = probs.shape[1]
-    names = None if classes is None else tuple(name_of(one) for one in np.ravel(classes))
+    names = None if classes is None else tuple(name_of(label) for label in np.ravel(classes))
     if names is not None and len(set(names)) < len(names):
         raise DataError(f"{path}: must name each class once, got {', '.join(names[:10])}")
     if names is not None and len(names) != size:
@@ -141,16 +156,16 @@ def _matched(path: Path, probs: MappedRows, labels: np.ndarray, classes: Any) ->
 def _columns(
     path: Path, values: Sequence[str], codes: np.ndarray, names: Sequence[str], size: int
 ) -> np.ndarray:
-    """The column of each distinct label: that of its name or, where labels are whole numbers, that number."""
-    places = {name: place for place, name in enumerate(names)}
-    if not all(value in places for value in values) and all(value.isdecimal() for value in values):
-        places = {str(place): place for place in range(size)}
+    """The number of each label's column: that of its name or, for a whole number, the label itself."""
+    column_of = {name: column for column, name in enumerate(names)}
+    if not all(value in column_of for value in values) and all(value.isdecimal() for value in values):
+        column_of = {str(column): column for column in range(size)}
     for code, value in enumerate(values):
-        if value not in places:
+        if value not in column_of:
             row = int(np.flatnonzero(codes == code)[0])
-            shown = ", ".join(list(places)[:10]) + (", ..." if len(places) > 10 else "")
+            shown = ", ".join(list(column_of)[:10]) + (", ..." if len(column_of) > 10 else "")
             raise DataError(
                 f"{path}: the label {value!r} in row {row} must be one of the {size} classes that have "
                 f"probabilities, {shown}"
             )
-    return np.array([places[value] for value in values], dtype=np.int64)
+    return np.array([column_of[value] for value in values], dtype=np.int64)

@@ -16,8 +16,8 @@ import pyarrow.parquet
 
 from trevision.data.files.columns import plain
 from trevision.data.files.mapped import MappedRows
-from trevision.data.files.tables import Table, csv_blocks, open_table
-from trevision.data.named.download import Progress
+from trevision.data.files.tables import Table, csv_blocks, open_table, with_progress
+from trevision.data.progress import Progress
 from trevision.files import DataError
 
 LABEL_COLUMNS = ("label", "labels", "noisy_label", "given_label", "given", "noisy", "y", "target", "class")
@@ -38,10 +38,28 @@ class ProbabilityTable:
 def read_table(
     path: Path, scratch: Path, label_column: str | None, ignore: Sequence[str], progress: Progress | None
 ) -> ProbabilityTable:
-    """Copy a table's probabilities into a file in `scratch`, and read its labels.
+    """Copy a table's probabilities into one binary file, and read its labels.
 
-    Where columns are named P(...), they are the probabilities; else all are but the label column and those
-    of `ignore`. A class is named by its column, without P() or a prefix that all share (`PREFIXES`).
+    The columns named P(...) are the probabilities, if there are any; else all other columns are. A class is
+    named by its column, without P() or a prefix that all columns share (`PREFIXES`).
+
+    Parameters
+    ----------
+    path
+        The table.
+    scratch
+        The folder to copy into.
+    label_column
+        The column of labels; if not given, the first that is named like one of `LABEL_COLUMNS`.
+    ignore
+        Columns that are neither labels nor probabilities.
+    progress
+        Told how copying comes along.
+
+    Raises
+    ------
+    DataError
+        If the table has no labels or no probabilities, or cannot be read.
     """
     table = open_table(path)
     label, columns = _roles(path, table.header, label_column, ignore)
@@ -54,17 +72,15 @@ def read_table(
         with target.open("wb") as file:
             for batch in batches:
                 codes.append(_label_codes(path, batch.column(0), seen, rows))
-                numbers = [batch.column(place) for place in range(1, batch.num_columns)]
-                np.stack([_floats(path, *one) for one in zip(columns, numbers, strict=True)], axis=1).tofile(
-                    file
-                )
+                probs = [_floats(path, name, batch.column(name)) for name in columns]
+                np.stack(probs, axis=1).tofile(file)
                 rows += batch.num_rows
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"{path}: {error}") from error
     if not rows:
         raise DataError(f"{path}: has no rows below its header")
-    probs = MappedRows(target, 0, (rows, len(columns)), np.dtype(np.float32))
-    return ProbabilityTable(probs, tuple(seen), np.concatenate(codes), _class_names(columns))
+    mapped = MappedRows(target, 0, (rows, len(columns)), np.dtype(np.float32))
+    return ProbabilityTable(mapped, tuple(seen), np.concatenate(codes), _class_names(columns))
 
 
 def _roles(
@@ -104,9 +120,10 @@ def _csv_batches(table: Table, label: str, columns: list[str], progress: Progres
     types = {label: pa.string(), **dict.fromkeys(columns, pa.float32())}
     point = "."
     if form.delimiter != ",":
-        first = next(table.blocks()).slice(0, 1).select(columns).to_pylist()
+        first = table.first_block().slice(0, 1).select(columns).to_pylist()
         point = "," if any("," in (value or "") for row in first for value in row.values()) else "."
-    yield from csv_blocks(table.path, form, table.columns, types, progress, decimal_point=point)
+    blocks = csv_blocks(table.path, form, table.columns, types, decimal_point=point)
+    yield from with_progress(blocks, progress)
 
 
 def _parquet_batches(

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from trevision.data.files.tables import TABLE_SUFFIXES, Table
 from trevision.files import DataError
 
 Kind = Literal["npz", "table", "folder", "named"]
 
-LABEL_COLUMNS = ("label", "y")
-"""Names that make a column the labels' if none is named and the table has only one of them."""
+TEXT_SUFFIXES = (".csv", ".tsv")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES)
 
 LARGEST_IMAGE_SIZE = 1024
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user says about a file of their own; for the named data sets all of it stays unsaid."""
+    """What a user says about a file of their own; named data sets leave everything at its default."""
 
     label_column: str | None = None
     """The column of a .csv or .parquet file that holds the labels; if not given, the one named label or y."""
@@ -41,7 +40,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Reading:
-        """What a config.json says of the reading; nothing, in one written before there was any."""
+        """The reading in a config.json; an empty one for a config from before there was any."""
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
         return cls(**values)
 
@@ -51,7 +50,7 @@ class Reading:
         return self.clean_column is not None or self.clean_source is not None
 
     def check(self, kind: Kind, source: str) -> None:
-        """Raise a DataError for a choice that is none, or none for a `source` of that kind."""
+        """Raise a DataError for a value that is not allowed, or not for a `source` of that kind."""
         columns = ("label_column", "text_column", "ignore_column", "name_column", "clean_column")
         serves: dict[str, tuple[Kind, ...]] = {
             **dict.fromkeys((*columns, "path_column"), ("table",)),
@@ -65,7 +64,7 @@ class Reading:
                     "npz": "an .npz file",
                     "folder": "a folder of images",
                 }
-                fits = " or ".join(meant[one] for one in kinds)
+                fits = " or ".join(meant[fitting] for fitting in kinds)
                 raise DataError(f"{name} is a choice for {fits}, got source {source!r}; leave it out")
         if self.image_size is not None and not 4 <= self.image_size <= LARGEST_IMAGE_SIZE:
             raise DataError(f"image_size must lie in [4, {LARGEST_IMAGE_SIZE}] pixels, got {self.image_size}")
@@ -89,40 +88,6 @@ def kind_of(source: str | Path) -> Kind:
         return "table"
     # A folder that happens to be called mnist is meant when it is written as a path.
     return "folder" if Path(source).expanduser().is_dir() else "named"
-
-
-def find_column(table: Table, wanted: str, role: str) -> int:
-    """The place of the column `wanted`, which the setting `role` names.
-
-    Of columns with one name in the file, the second is `wanted` by the name that it is given here.
-    """
-    places = [place for place, name in enumerate(table.header) if name == wanted]
-    if len(places) == 1:
-        return places[0]
-    if places:
-        raise DataError(
-            f"{table.path}: has {len(places)} columns named {wanted!r}, the {role}; rename all but one"
-        )
-    if wanted in table.columns:
-        return table.columns.index(wanted)
-    near = get_close_matches(wanted, table.columns, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"its columns: {listed(table.columns)}"
-    raise DataError(f"{table.path}: has no column {wanted!r}, the {role}; {hint}")
-
-
-def find_label_column(table: Table, reading: Reading) -> int:
-    """The place of the labels' column: the one the user names, or the only one called label or y."""
-    if reading.label_column is not None:
-        return find_column(table, reading.label_column, "label_column")
-    columns = table.header
-    known = [name for name in columns if name.lower() in LABEL_COLUMNS]
-    if len(known) == 1:
-        return columns.index(known[0])
-    lacking = f"has {' and '.join(known)}" if known else "has no column label or y"
-    raise DataError(
-        f"{table.path}: {lacking}, so say which column holds the labels with --label-column; "
-        f"its columns: {listed(columns)}"
-    )
 
 
 def listed(values: list[str], most: int = 8) -> str:

@@ -1,7 +1,7 @@
 """Tables on disk as a stream of blocks: .csv or .tsv of any common form, and .parquet.
 
-A .csv arrives as text, whatever it holds: what a column is can only be said once all of it was seen. A table
-of any length is read in blocks of some megabytes, and what cannot be read is told with its file and row.
+All values of a .csv arrive as text, since the kind of a column is known only once all of it was seen. Blocks
+have some megabytes, so that a table may be of any length. Errors name the file and the row.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from trevision.data.named.download import Progress
+from trevision.data.files.reading import PARQUET_SUFFIXES
+from trevision.data.progress import Progress
 from trevision.files import DataError
-
-TEXT_SUFFIXES = (".csv", ".tsv")
-PARQUET_SUFFIXES = (".parquet", ".pq")
-TABLE_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES)
 
 BLOCK_BYTES = 16 << 20
 BLOCK_ROWS = 65_536
@@ -34,6 +32,10 @@ DELIMITERS = ",;\t|"
 # pyarrow counts columns from 0, and rows from 1 with the header.
 _MISFIT = re.compile(r"CSV column #([0-9]+): Row #([0-9]+): .*invalid value '(.*)'")
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+Progressed = tuple[pa.RecordBatch, int, int]
+"""A block, how much was read when it ends, and how much there is."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,14 @@ class Table:
     header: list[str]
     columns: list[str]
     notes: tuple[str, ...]
-    read: Callable[[bool, Progress | None], Iterator[pa.RecordBatch]]
+    read: Callable[[bool], Iterator[Progressed]]
+    """Opens the file and reads it from its start; the argument is `verbatim`, as for `blocks`."""
     schema: pa.Schema | None = None
     """The types of a .parquet file; None for text."""
     form: Form | None = None
     """How a text is written; None for a .parquet file."""
+    _begun: dict[bool, tuple[Progressed, Iterator[Progressed]]] = field(default_factory=dict, repr=False)
+    """Readings whose first block was looked at, by `verbatim`."""
 
     @property
     def delimiter(self) -> str:
@@ -69,7 +74,25 @@ class Table:
 
     def blocks(self, progress: Progress | None = None, *, verbatim: bool = False) -> Iterator[pa.RecordBatch]:
         """All rows in order; with `verbatim`, text that stands for a missing value stays text."""
-        return self.read(verbatim, progress)
+        if verbatim in self._begun:
+            first, others = self._begun.pop(verbatim)
+            return with_progress(chain([first], others), progress)
+        return with_progress(self.read(verbatim), progress)
+
+    def first_block(self, *, verbatim: bool = False) -> pa.RecordBatch:
+        """The first rows. The next `blocks` continues this reading, so that looking costs no reading."""
+        if verbatim not in self._begun:
+            reading = self.read(verbatim)
+            self._begun[verbatim] = next(reading), reading
+        return self._begun[verbatim][0][0]
+
+
+def with_progress(blocks: Iterable[Progressed], progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    """The blocks alone; `progress` is told of each once it has been used."""
+    for block, done, total in blocks:
+        yield block
+        if progress is not None:
+            progress(done, total)
 
 
 def open_table(path: Path | str) -> Table:
@@ -83,20 +106,18 @@ def open_table(path: Path | str) -> Table:
 
 
 def _open_parquet(path: Path) -> Table:
-    with _told(path, "parquet"), pa.parquet.ParquetFile(path) as file:
+    with _one_line_errors(path, "parquet"), pa.parquet.ParquetFile(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
     if rows == 0:
         raise DataError(f"{path}: holds no rows")
     columns, notes = _distinct(schema.names)
 
-    def read(verbatim: bool, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    def read(verbatim: bool) -> Iterator[Progressed]:
         done = 0
-        with _told(path, "parquet"), pa.parquet.ParquetFile(path) as file:
+        with _one_line_errors(path, "parquet"), pa.parquet.ParquetFile(path) as file:
             for block in file.iter_batches(batch_size=BLOCK_ROWS):
-                yield pa.RecordBatch.from_arrays(block.columns, names=columns)
                 done += block.num_rows
-                if progress is not None:
-                    progress(done, rows)
+                yield pa.RecordBatch.from_arrays(block.columns, names=columns), done, rows
 
     return Table(path, schema.names, columns, notes, read, schema)
 
@@ -106,14 +127,14 @@ def _open_csv(path: Path) -> Table:
     header, form = _header(path, encoding)
     columns, more_notes = _distinct(header)
 
-    def read(verbatim: bool, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    def read(verbatim: bool) -> Iterator[Progressed]:
         rows = 0
         last = None
         types = dict.fromkeys(columns, pa.string())
-        for block in csv_blocks(path, form, columns, types, progress, verbatim=verbatim):
+        for block, done, size in csv_blocks(path, form, columns, types, verbatim=verbatim):
             rows += block.num_rows
             last = block if block.num_rows else last
-            yield block
+            yield block, done, size
         if rows == 0 or last is None:
             raise DataError(f"{path}: holds a header and no rows")
         if open_quote and any("\n" in str(column[-1]) for column in last.columns):
@@ -127,12 +148,30 @@ def csv_blocks(
     form: Form,
     names: list[str],
     types: dict[str, pa.DataType],
-    progress: Progress | None,
     *,
     verbatim: bool = False,
     decimal_point: str = ".",
-) -> Iterator[pa.RecordBatch]:
-    """The columns of `types`, in that order and of those types, of a file with the columns `names`."""
+) -> Iterator[Progressed]:
+    """Some columns of a .csv file, block by block.
+
+    Parameters
+    ----------
+    path, form
+        The file, and how it is written.
+    names
+        All columns of the file.
+    types
+        The columns to read, in this order, and their types.
+    verbatim
+        Whether text that stands for a missing value stays text.
+    decimal_point
+        The sign before the fraction of a number.
+
+    Raises
+    ------
+    DataError
+        For a row that does not fit, with its number.
+    """
     ragged: list[pa.csv.InvalidRow] = []
 
     def refuse(row: pa.csv.InvalidRow) -> str:
@@ -158,9 +197,7 @@ def csv_blocks(
                 ),
             )  # fmt: skip
             for block in blocks:
-                yield block
-                if progress is not None:
-                    progress(min(file.tell(), size), size)
+                yield block, min(file.tell(), size), size
     except pa.ArrowInvalid as error:
         if ragged:
             raise _ragged_row(path, ragged[0], form) from None
@@ -270,19 +307,19 @@ def _distinct(header: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """A name for every column, each its own, and a note on names that repeat."""
     names: list[str] = []
     notes = []
-    for place, given in enumerate(header):
-        name = base = given.strip() or f"column {place + 1}"
+    for column, given in enumerate(header, start=1):
+        name = base = given.strip() or f"column {column}"
         number = 1
         while name in names:
             number += 1
             name = f"{base} ({number})"
         if number > 1:
-            notes.append(f"Column {place + 1} is named {base!r} like another one; it is read as {name!r}.")
+            notes.append(f"Column {column} is named {base!r} like another one; it is read as {name!r}.")
         names.append(name)
     return names, tuple(notes)
 
 
-class _told:
+class _one_line_errors:
     """Turns pyarrow's errors about a file into one line."""
 
     def __init__(self, path: Path, kind: str) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from trevision.data.dataset import Dataset
-from trevision.data.named.download import Progress, fetch_archive, obtain
+from trevision.data.named.download import fetch_archive, obtain
 from trevision.data.named.locations import FileSet, read_bytes
+from trevision.data.progress import Progress
+from trevision.data.source import Source, SourceData
 from trevision.files import DataError
 
 _PIXELS = 3 * 32 * 32
@@ -22,7 +21,9 @@ _URL = "https://www.cs.toronto.edu/~kriz/"
 
 
 @dataclass(frozen=True)
-class _Source:
+class _Official:
+    """Where the official files lie, and how a record is laid out in them."""
+
     files: FileSet  # each version lists its training files, then its one test file
     archive: str
     md5: str
@@ -43,7 +44,7 @@ tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm
 """
 _BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
-_CIFAR10 = _Source(
+_CIFAR10 = _Official(
     files=FileSet(
         "cifar10",
         (
@@ -60,7 +61,7 @@ _CIFAR10 = _Source(
     label_key="labels",
     class_names=tuple(_CIFAR10_CLASSES.split()),
 )
-_CIFAR100 = _Source(
+_CIFAR100 = _Official(
     files=FileSet(
         "cifar100",
         (
@@ -77,39 +78,53 @@ _CIFAR100 = _Source(
     label_key="fine_labels",
     class_names=tuple(_CIFAR100_CLASSES.split()),
 )
-CIFAR10_FILES = _CIFAR10.files
-CIFAR100_FILES = _CIFAR100.files
 
 
-def load_cifar10(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def read_cifar10(data_dir: Path | None = None, progress: Progress | None = None) -> SourceData:
     """CIFAR-10: 50,000 + 10,000 colour images of 10 classes, 32 x 32."""
-    return _load(_CIFAR10, data_dir, progress)
+    return _read(_CIFAR10, data_dir, progress)
 
 
-def load_cifar100(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def read_cifar100(data_dir: Path | None = None, progress: Progress | None = None) -> SourceData:
     """CIFAR-100: 50,000 + 10,000 colour images of 100 classes (the fine labels), 32 x 32."""
-    return _load(_CIFAR100, data_dir, progress)
+    return _read(_CIFAR100, data_dir, progress)
 
 
-def _load(source: _Source, data_dir: Path | None, progress: Progress | None) -> Dataset:
+CIFAR10 = Source(
+    "cifar10",
+    "60,000 photographs, 32 x 32 colour, 10 classes",
+    read_cifar10,
+    shape=(3, 32, 32),
+    files=_CIFAR10.files,
+    augmentation="crop-flip",
+)
+CIFAR100 = Source(
+    "cifar100",
+    "60,000 photographs, 32 x 32 colour, 100 classes",
+    read_cifar100,
+    shape=(3, 32, 32),
+    files=_CIFAR100.files,
+    augmentation="crop-flip",
+)
+
+
+def _read(source: _Official, data_dir: Path | None, progress: Progress | None) -> SourceData:
     def download(folder: Path) -> None:
         fetch_archive(_URL + source.archive, source.md5, source.files.folders[0], folder, progress)
 
     *train_paths, test_path = obtain(source.files, data_dir, download)
     parts = [_read_part(source, path) for path in train_paths]
     test_x, test_y = _read_part(source, test_path)
-    return Dataset(
-        name=source.files.name,
-        train_x=torch.cat([images for images, _ in parts]),
-        train_y=torch.cat([labels for _, labels in parts]),
+    return SourceData(
+        train_x=np.concatenate([images for images, _ in parts]),
+        train_y=np.concatenate([labels for _, labels in parts]),
         test_x=test_x,
         test_y=test_y,
         class_names=source.class_names,
-        augmentation="crop-flip",
     )
 
 
-def _read_part(source: _Source, path: Path) -> tuple[Tensor, Tensor]:
+def _read_part(source: _Official, path: Path) -> tuple[np.ndarray, np.ndarray]:
     if path.name.removesuffix(".gz").endswith(".bin"):
         rows, labels = _read_binary(path, source.label_bytes)
     else:
@@ -121,7 +136,7 @@ def _read_part(source: _Source, path: Path) -> tuple[Tensor, Tensor]:
         )
     # Both versions store a row as the red, the green and the blue plane, each row by row.
     images = np.ascontiguousarray(rows).reshape(-1, 3, 32, 32)
-    return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
+    return images, labels.astype(np.int64)
 
 
 def _read_binary(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:

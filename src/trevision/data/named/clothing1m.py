@@ -8,18 +8,21 @@ noisy label too: those pairs tell T (Patrini et al. 2017). Clean validation and 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from trevision.data.dataset import Dataset
-from trevision.data.image_files import ImageFiles
-from trevision.data.named.download import Progress, obtain
+from trevision.data.named.download import obtain
 from trevision.data.named.locations import FileSet, read_bytes
+from trevision.data.progress import Progress
+from trevision.data.source import Source, SourceData
 from trevision.files import DataError
 
+if TYPE_CHECKING:
+    from trevision.data.image_files import ImageFiles
+
 NUM_CLASSES = 14
-CLOTHING1M_FILES = FileSet(
+_FILES = FileSet(
     "clothing1m",
     ("clothing1m", "clothing1M", "Clothing1M"),
     (
@@ -36,13 +39,13 @@ CLOTHING1M_FILES = FileSet(
 )
 
 
-def load_clothing1m(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def read_clothing1m(data_dir: Path | None = None, progress: Progress | None = None) -> SourceData:
     """Clothing1M: noisy training images, clean validation (`trusted`) and test images, and label pairs.
 
     No image is opened before it is needed.
     """
     noisy_file, clean_file, train_file, clean_train_file, valid_file, test_file, names_file = obtain(
-        CLOTHING1M_FILES, data_dir, _on_request
+        _FILES, data_dir, _on_request
     )
     folder = train_file.parent
     names = _lines(names_file)
@@ -52,19 +55,28 @@ def load_clothing1m(data_dir: Path | None = None, progress: Progress | None = No
     train, valid, test = (_lines(path) for path in (train_file, valid_file, test_file))
     paired = [key for key in _lines(clean_train_file) if key in noisy]
     pairs = (_codes(paired, clean, clean_file), _codes(paired, noisy, noisy_file)) if paired else None
-    return Dataset(
-        CLOTHING1M_FILES.name,
+    return SourceData(
         train_x=_images(folder, train),
-        train_y=torch.from_numpy(_codes(train, noisy, noisy_file)),
+        train_y=_codes(train, noisy, noisy_file),
         test_x=_images(folder, test),
-        test_y=torch.from_numpy(_codes(test, clean, clean_file)),
+        test_y=_codes(test, clean, clean_file),
         class_names=tuple(names),
-        augmentation="crop-flip",
         trusted_x=_images(folder, valid),
-        trusted_y=torch.from_numpy(_codes(valid, clean, clean_file)),
+        trusted_y=_codes(valid, clean, clean_file),
         label_pairs=pairs,
         labels_are_noisy=True,
     )
+
+
+CLOTHING1M = Source(
+    "clothing1m",
+    "1,000,000 photographs of clothing with noisy labels, 14 classes",
+    read_clothing1m,
+    shape=(3, 224, 224),
+    files=_FILES,
+    on_request=True,
+    augmentation="crop-flip",
+)
 
 
 def read_labels(path: Path) -> dict[str, int]:
@@ -89,6 +101,8 @@ def _codes(keys: list[str], labels: dict[str, int], label_file: Path) -> np.ndar
 
 
 def _images(folder: Path, keys: list[str]) -> ImageFiles:
+    from trevision.data.image_files import ImageFiles  # needs Pillow, which the list of data sets does not
+
     return ImageFiles(folder, np.array([key.encode() for key in keys], dtype=bytes))
 
 

@@ -1,4 +1,7 @@
-"""Fetching the official files: checked, all or nothing, and never insisted upon."""
+"""Fetching the official files: checked, all or nothing, and never insisted upon.
+
+pooch would replace only the copying below: progress, archives as a whole and one-line errors stay ours.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,8 @@ from pathlib import Path
 from typing import IO
 
 from trevision.data.named.locations import FileSet, cache_folder, find, not_found
+from trevision.data.progress import Progress
 from trevision.files import DataError
-
-# Called with the bytes so far and the bytes expected (None: the server did not say); 0 starts a new file.
-Progress = Callable[[int, "int | None"], None]
 
 TIMEOUT_SECONDS = 10
 _CHUNK = 1 << 18
@@ -31,7 +32,24 @@ def offline() -> bool:
 
 
 def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) -> None:
-    """Download `url` to `target`, which appears only once its content has the checksum `md5`."""
+    """Download a file, which appears only once its checksum is right.
+
+    Parameters
+    ----------
+    url
+        Where it comes from.
+    target
+        The file to write.
+    md5
+        The checksum of its content.
+    progress
+        Told how downloading comes along.
+
+    Raises
+    ------
+    DataError
+        If the server does not give it, or gives another content.
+    """
     if offline():
         raise DataError("$TREVISION_OFFLINE is set")
     part: Path | None = None
@@ -80,9 +98,23 @@ def _reason(error: Exception) -> str:
 
 
 def extract(archive: Path, member_folder: str, target: Path) -> None:
-    """Unpack the folder `member_folder` of a tar archive to `target`, whole or not at all.
+    """Unpack one folder of a tar archive, whole or not at all.
 
     Uses tarfile's "data" filter, which refuses paths and links that lead out of the destination.
+
+    Parameters
+    ----------
+    archive
+        The archive.
+    member_folder
+        The folder in it.
+    target
+        What the folder is unpacked to.
+
+    Raises
+    ------
+    DataError
+        If the archive is damaged or lacks the folder.
     """
     if not hasattr(tarfile, "data_filter"):
         raise DataError("unpacking an archive safely needs Python 3.11.4 or newer")
@@ -109,7 +141,15 @@ def extract(archive: Path, member_folder: str, target: Path) -> None:
 def fetch_archive(
     url: str, md5: str, member_folder: str, target: Path, progress: Progress | None = None
 ) -> None:
-    """Download a tar archive and unpack its folder `member_folder` to `target`; the archive is not kept."""
+    """Download a tar archive and unpack one folder of it; the archive is not kept.
+
+    Parameters
+    ----------
+    url, md5, progress
+        As for `fetch`.
+    member_folder, target
+        As for `extract`.
+    """
     if offline():
         raise DataError("$TREVISION_OFFLINE is set")
     try:
@@ -126,13 +166,28 @@ def fetch_archive(
 
 
 def obtain(files: FileSet, data_dir: Path | None, download: Callable[[Path], None]) -> list[Path]:
-    """The paths of `files`, where they are found or else after `download(folder in the cache)`."""
-    if (found := find(files, data_dir)) is not None:
-        return found
+    """The paths of a data set's files, downloaded first if they are nowhere.
+
+    Parameters
+    ----------
+    files
+        The files.
+    data_dir
+        Where to look first.
+    download
+        Called with the folder in the cache to download to.
+
+    Raises
+    ------
+    DataError
+        If the files are nowhere and cannot be downloaded.
+    """
+    if (paths := find(files, data_dir)) is not None:
+        return paths
     try:
         download(cache_folder() / files.folders[0])
     except DataError as error:
         raise not_found(files, data_dir, str(error)) from error
-    if (found := find(files, data_dir)) is None:
+    if (paths := find(files, data_dir)) is None:
         raise not_found(files, data_dir, "the download lacks it")
-    return found
+    return paths

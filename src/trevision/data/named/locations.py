@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from trevision.files import DataError
 
@@ -26,10 +29,12 @@ class FileSet:
 
 
 def cache_folder() -> Path:
-    """The per-user cache: `$XDG_CACHE_HOME/trevision`, or `~/.cache/trevision`."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification has relative values ignored.
-    return (base if base.is_absolute() else Path.home() / ".cache") / "trevision"
+    """The per-user cache: on Linux `$XDG_CACHE_HOME/trevision`, or `~/.cache/trevision`."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if named and sys.platform == "linux" and not Path(named).is_absolute():
+        # The XDG specification has relative values ignored, and platformdirs takes them.
+        return Path.home() / ".cache" / "trevision"
+    return user_cache_path("trevision", appauthor=False)
 
 
 def search_folders(data_dir: Path | None = None) -> list[Path]:
@@ -83,17 +88,26 @@ def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
     """The one line for files that are nowhere: which, where they were looked for, where to put them.
 
     The file named is one that the most complete copy lacks.
+
+    Parameters
+    ----------
+    files
+        The files of the data set.
+    data_dir
+        Where they were looked for first.
+    reason
+        Why they could not be downloaded.
     """
     lacking = min((missing for _, missing in _holdings(files, data_dir)), key=len)
     searched = search_folders(data_dir)
     # A mistyped folder is worth a word; a cache that does not exist yet is not.
-    places = ", ".join(
+    looked_in = ", ".join(
         str(folder) if folder.is_dir() or folder == cache_folder() else f"{folder} (no such folder)"
         for folder in searched
     )
     name = lacking[0] if lacking else files.versions[0][0]
     return DataError(
-        f"{files.name}: {name}(.gz) was found in none of {places} (under {' or '.join(files.folders)}) "
+        f"{files.name}: {name}(.gz) was found in none of {looked_in} (under {' or '.join(files.folders)}) "
         f"and could not be downloaded ({reason}); put it into {searched[0] / files.folders[0]}"
     )
 

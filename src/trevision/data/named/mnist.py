@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from trevision.data.dataset import Dataset
-from trevision.data.named.download import Progress, fetch, obtain
+from trevision.data.named.download import fetch, obtain
 from trevision.data.named.locations import FileSet, file_in, read_bytes
+from trevision.data.progress import Progress
+from trevision.data.source import Source, SourceData
 from trevision.files import DataError
 
 _NAMES = (
@@ -24,7 +23,9 @@ _NAMES = (
 
 
 @dataclass(frozen=True)
-class _Source:
+class _Official:
+    """Where the official files lie, and what tells them from others."""
+
     files: FileSet
     url: str
     md5: tuple[str, ...]  # of the gzipped files, in the order of _NAMES
@@ -32,7 +33,7 @@ class _Source:
     first_labels: tuple[int, ...]  # of the training set; tells two sets apart whose files are named alike
 
 
-_MNIST = _Source(
+_MNIST = _Official(
     files=FileSet("mnist", ("mnist", "MNIST/raw"), (_NAMES,)),
     url="https://ossci-datasets.s3.amazonaws.com/mnist/",
     md5=(
@@ -44,7 +45,7 @@ _MNIST = _Source(
     class_names=tuple("0123456789"),
     first_labels=(5, 0, 4, 1, 9, 2, 1, 3, 1, 4, 3, 5, 3, 6, 1, 7),
 )
-_FASHION = _Source(
+_FASHION = _Official(
     files=FileSet("fashion-mnist", ("fashion-mnist", "FashionMNIST/raw"), (_NAMES,)),
     # This endpoint speaks plain http only; the checksum is what vouches for the content.
     url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -68,18 +69,34 @@ _FASHION = _Source(
     ),
     first_labels=(9, 0, 0, 3, 0, 2, 7, 2, 5, 5, 0, 9, 5, 5, 7, 9),
 )
-MNIST_FILES = _MNIST.files
-FASHION_MNIST_FILES = _FASHION.files
 
 
-def load_mnist(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def read_mnist(data_dir: Path | None = None, progress: Progress | None = None) -> SourceData:
     """MNIST: 60,000 + 10,000 grey images of handwritten digits, 28 x 28."""
-    return _load(_MNIST, _FASHION, data_dir, progress)
+    return _read(_MNIST, _FASHION, data_dir, progress)
 
 
-def load_fashion_mnist(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def read_fashion_mnist(data_dir: Path | None = None, progress: Progress | None = None) -> SourceData:
     """Fashion-MNIST: 60,000 + 10,000 grey images of articles of clothing, 28 x 28."""
-    return _load(_FASHION, _MNIST, data_dir, progress)
+    return _read(_FASHION, _MNIST, data_dir, progress)
+
+
+MNIST = Source(
+    "mnist",
+    "70,000 handwritten digits, 28 x 28 grey, 10 classes",
+    read_mnist,
+    shape=(1, 28, 28),
+    files=_MNIST.files,
+    distortion="affine",
+)
+FASHION_MNIST = Source(
+    "fashion-mnist",
+    "70,000 articles of clothing, 28 x 28 grey, 10 classes",
+    read_fashion_mnist,
+    shape=(1, 28, 28),
+    files=_FASHION.files,
+    distortion="affine",
+)
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
@@ -107,7 +124,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
 
 
-def _read_part(images_path: Path, labels_path: Path) -> tuple[Tensor, Tensor]:
+def _read_part(images_path: Path, labels_path: Path) -> tuple[np.ndarray, np.ndarray]:
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
         raise DataError(
@@ -115,10 +132,12 @@ def _read_part(images_path: Path, labels_path: Path) -> tuple[Tensor, Tensor]:
         )
     if labels.max() > 9:
         raise DataError(f"{labels_path}: holds the label {labels.max()}, but labels lie in [0, 9]")
-    return torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels.astype(np.int64))
+    return images[:, None], labels.astype(np.int64)
 
 
-def _load(source: _Source, namesake: _Source, data_dir: Path | None, progress: Progress | None) -> Dataset:
+def _read(
+    source: _Official, namesake: _Official, data_dir: Path | None, progress: Progress | None
+) -> SourceData:
     def download(folder: Path) -> None:
         for name, md5 in zip(_NAMES, source.md5, strict=True):
             if file_in(folder, name) is None:
@@ -136,4 +155,4 @@ def _load(source: _Source, namesake: _Source, data_dir: Path | None, progress: P
             f"{test_images}: images of {tuple(test_x.shape[2:])} pixels, but those of {train_images} "
             f"have {tuple(train_x.shape[2:])}"
         )
-    return Dataset(source.files.name, train_x, train_y, test_x, test_y, source.class_names)
+    return SourceData(train_x, train_y, test_x, test_y, source.class_names)

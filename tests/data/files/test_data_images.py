@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from trevision.data.files import image_folder as module
+from trevision.data.files import image_lists
 from trevision.data.files.reading import Reading
 from trevision.data.image_files import ImageFiles
 from trevision.data.load import load, load_rows
@@ -108,7 +108,7 @@ def test_images_too_many_for_memory_stay_files_with_the_same_pixels(tmp_path, mo
     folder = folder_of(tmp_path, *[(12, 9)] * 5)
     (folder / "a" / "2.png").write_bytes(b"no image")
     whole = load(folder)
-    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    monkeypatch.setattr(image_lists, "MOST_BYTES", 100)
     files = load(folder)
     assert isinstance(files.train_x, ImageFiles)
     assert tuple(files.train_x.shape) == tuple(whole.train_x.shape) == (9, 1, 9, 12)
@@ -179,5 +179,5 @@ def test_hidden_files_and_folders_are_no_data(tmp_path):
     found = load(tmp_path)
     assert found.names.tolist() == ["a/0.png", "a/1.png", "b/0.png", "b/1.png"]
     assert found.notes == ()
-    listing = module.list_folder(tmp_path / "b", training=False)
+    listing = image_lists.list_folder(tmp_path / "b", training=False)
     assert listing.paths == ["0.png", "1.png"]

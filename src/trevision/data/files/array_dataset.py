@@ -1,0 +1,135 @@
+"""Anyone's arrays and .npz files as data sets of tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trevision.data.dataset import Dataset
+from trevision.data.files.arrays import (
+    codes_in,
+    encode_labels,
+    feature_array,
+    label_array,
+    name_of,
+    npz_arrays,
+)
+from trevision.files import DataError
+
+
+def features(x: Any, name: str = "x") -> Tensor:
+    """`x` copied into a tensor; see `feature_array`."""
+    return torch.from_numpy(feature_array(x, name))
+
+
+def _same_length(x: Tensor, codes: np.ndarray, x_name: str, y_name: str) -> None:
+    if len(x) != len(codes):
+        raise DataError(
+            f"{x_name} and {y_name} must have the same number of rows, got {len(x)} and {len(codes)}"
+        )
+
+
+def from_arrays(x: Any, y: Any, test_x: Any = None, test_y: Any = None, name: str = "arrays") -> Dataset:
+    """A data set copied from anyone's arrays, tensors, lists or frames.
+
+    Parameters
+    ----------
+    x, y
+        Training rows and their labels; see `feature_array` and `encode_labels`.
+    test_x, test_y
+        Test rows and their clean labels: both, or neither.
+    name
+        The name of the data set.
+
+    Raises
+    ------
+    DataError
+        If the arrays do not fit each other, or hold something that is no number or label.
+    """
+    return _from_parts(name, {"x": x, "y": y}, {"test_x": test_x, "test_y": test_y})
+
+
+def _from_parts(name: str, train: dict[str, Any], test: dict[str, Any]) -> Dataset:
+    """A data set from rows and labels, each part under the names that its errors are to mention."""
+    (x_name, x), (y_name, y) = train.items()
+    train_x = features(x, x_name)
+    classes, codes = encode_labels(y, y_name)
+    _same_length(train_x, codes, x_name, y_name)
+    given = [key for key, value in test.items() if value is not None]
+    if len(given) == 1:
+        raise DataError(f"{' and '.join(test)} go together, got only {given[0]}")
+    rows: Tensor | None = None
+    labels: Tensor | None = None
+    if given:
+        (rows_name, test_x), (labels_name, test_y) = test.items()
+        rows, test_codes = features(test_x, rows_name), codes_in(test_y, classes, labels_name)
+        _same_length(rows, test_codes, rows_name, labels_name)
+        if rows.shape[1:] != train_x.shape[1:] or rows.dtype != train_x.dtype:
+            raise DataError(
+                f"{rows_name} must have rows like those of {x_name}, {tuple(train_x.shape[1:])} of "
+                f"{train_x.dtype}, got {tuple(rows.shape[1:])} of {rows.dtype}"
+            )
+        labels = torch.from_numpy(test_codes)
+    return Dataset(
+        name=name,
+        train_x=train_x,
+        train_y=torch.from_numpy(codes),
+        test_x=rows,
+        test_y=labels,
+        class_names=tuple(name_of(label) for label in classes),
+        classes=classes,
+    )
+
+
+def read_npz(path: Path | str, clean_source: Path | str | None = None) -> Dataset:
+    """A data set from an .npz file with the arrays x and y and, optionally, x_test and y_test.
+
+    `clean_source` is a second .npz file whose x and y are trusted: rows with labels known to be right.
+    """
+    path = Path(path).expanduser()
+    arrays = npz_arrays(path, required=("x", "y"))
+    try:
+        train, test = ({key: arrays[key] for key in keys} for keys in (("x", "y"), ("x_test", "y_test")))
+        dataset = _from_parts(path.stem, train, test)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return dataset if clean_source is None else _with_trusted(dataset, Path(clean_source).expanduser())
+
+
+def _with_trusted(dataset: Dataset, path: Path) -> Dataset:
+    if path.suffix.lower() != ".npz":
+        raise DataError(f"clean_source must be an .npz file as the source is, got {path}")
+    arrays = npz_arrays(path, required=("x", "y"))
+    try:
+        x, codes = features(arrays["x"]), codes_in(arrays["y"], dataset.class_values)
+        _same_length(x, codes, "x", "y")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    if x.shape[1:] != dataset.train_x.shape[1:]:
+        raise DataError(
+            f"{path}: must have rows of shape {tuple(dataset.train_x.shape[1:])}, as the source has, "
+            f"got {tuple(x.shape[1:])}"
+        )
+    return replace(dataset, trusted_x=x, trusted_y=torch.from_numpy(codes))
+
+
+def read_npz_rows(path: Path | str) -> tuple[Tensor, np.ndarray | None]:
+    """The rows of an .npz file to predict, x_test if it has one and else x, with their labels if any."""
+    path = Path(path).expanduser()
+    arrays = npz_arrays(path, required=())
+    x_name, y_name = ("x", "y") if arrays["x_test"] is None else ("x_test", "y_test")
+    if arrays[x_name] is None:
+        raise DataError(f"{path}: lacks the array x")
+    try:
+        x = features(arrays[x_name], x_name)
+        labels = None if arrays[y_name] is None else label_array(arrays[y_name], y_name)
+        if labels is not None:
+            _same_length(x, labels, x_name, y_name)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return x, labels

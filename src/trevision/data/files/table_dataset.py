@@ -1,0 +1,262 @@
+"""A .csv or .parquet file as a data set: read twice in blocks, kept once as float32.
+
+The first reading finds the labels and draws a sample, from which the columns are recognised and the
+preprocessing is fitted; the second turns every block into rows of one array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from trevision.data.dataset import Dataset
+from trevision.data.files.columns import DATE_PARTS, Column, plain, recognise
+from trevision.data.files.labels import counted, label_column, label_texts, sort_rows, trusted_codes
+from trevision.data.files.preprocessing import Preprocessing, fit_preprocessing, part_name, prepared
+from trevision.data.files.reading import Reading, kind_of, listed
+from trevision.data.files.survey import (
+    Roles,
+    Survey,
+    find_label_column,
+    prediction_roles,
+    survey,
+    training_roles,
+)
+from trevision.data.files.tables import Table, open_table
+from trevision.data.progress import Progress
+from trevision.data.rows import SourceRows
+from trevision.files import DataError
+
+SAMPLE_ROWS = 50_000
+"""Maximum rows to recognise columns by and to fit the preprocessing to; a random part of longer tables."""
+
+
+def read_table(
+    table: Table,
+    reading: Reading,
+    progress: Progress | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> Dataset:
+    """The table as a data set.
+
+    Parameters
+    ----------
+    table
+        The table, opened.
+    reading
+        What the user says about it.
+    progress
+        Told how far both readings have come.
+    preprocessing
+        What turned the columns into numbers before; a new one is fitted if not given.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read, or has no labels or columns to learn from.
+    """
+    if reading.image_size is not None:
+        raise DataError(
+            f"image_size is a choice for images, but no column of {table.path} holds paths of any; leave it "
+            "out, or name the column with --path-column"
+        )
+    roles = training_roles(table, reading)
+    if preprocessing is not None:
+        _check_columns(table, preprocessing)
+    first, second = halves(progress)
+    surveyed, sample = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
+    labels, notes = label_column(surveyed.labels, str(table.path))
+    chosen = sort_rows(labels, surveyed.clean, str(table.path))
+    notes = (*table.notes, *notes, *chosen.notes)
+    if preprocessing is None:
+        columns, more = recognise_columns(table, surveyed, sample, roles, reading)
+        preprocessing = fit_preprocessing(columns, sample, surveyed.rows)
+        notes += more
+    del sample  # its memory serves the second reading
+    target_rows = np.full(surveyed.rows, -1)
+    target_rows[chosen.rows] = np.arange(len(chosen.rows))
+    target_rows[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
+    x, misfits = transformed(table, preprocessing, target_rows, second)
+    trusted_x, trusted_y = x[len(chosen.rows) :], torch.from_numpy(chosen.trusted_codes)
+    if reading.clean_source is not None:
+        trusted_x, trusted_y, more = _clean_rows(reading, preprocessing, chosen.classes)
+        notes += more
+    return Dataset(
+        name=table.path.stem,
+        train_x=x[: len(chosen.rows)],
+        train_y=torch.from_numpy(chosen.codes),
+        test_x=None,
+        test_y=None,
+        class_names=tuple(str(value) for value in chosen.classes),
+        classes=chosen.classes,
+        trusted_x=trusted_x if len(trusted_y) else None,
+        trusted_y=trusted_y if len(trusted_y) else None,
+        names=None if surveyed.names is None else surveyed.names[chosen.rows],
+        row_numbers=chosen.rows,
+        notes=notes + misfits,
+        preprocessing=preprocessing,
+    )
+
+
+def read_table_rows(
+    table: Table, reading: Reading, preprocessing: Preprocessing, progress: Progress | None = None
+) -> SourceRows:
+    """Every row of a table to predict, with its label and name where the table has them.
+
+    Parameters
+    ----------
+    table, reading, progress
+        As for `read_table`.
+    preprocessing
+        What turned the columns of the training table into numbers.
+    """
+    roles = prediction_roles(table, reading)
+    _check_columns(table, preprocessing)
+    first, second = halves(progress)
+    surveyed, _ = survey(table, roles, first, sample_rows=0)
+    x, misfits = transformed(table, preprocessing, np.arange(surveyed.rows), second)
+    labels = None
+    if roles.label is not None:
+        labels = label_texts(label_column(surveyed.labels, str(table.path))[0])
+    return SourceRows(x, labels, surveyed.names, np.arange(surveyed.rows), (*table.notes, *misfits))
+
+
+def _clean_rows(
+    reading: Reading, preprocessing: Preprocessing, classes: np.ndarray
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """The rows of the second source, whose labels are right."""
+    assert reading.clean_source is not None
+    if kind_of(reading.clean_source) != "table":
+        raise DataError(
+            f"clean_source must be a .csv or .parquet file, as the source is, got {reading.clean_source!r}"
+        )
+    table = open_table(reading.clean_source)
+    label = find_label_column(table, reading)
+    surveyed, _ = survey(table, Roles(label), None, sample_rows=0)
+    labels, _ = label_column(surveyed.labels, str(table.path))
+    rows, codes, note = trusted_codes(labels, classes, str(table.path))
+    _check_columns(table, preprocessing)
+    target_rows = np.full(surveyed.rows, -1)
+    target_rows[rows] = np.arange(len(rows))
+    x, _ = transformed(table, preprocessing, target_rows, None)
+    return x, torch.from_numpy(codes), (note,) if note else ()
+
+
+def _check_columns(table: Table, preprocessing: Preprocessing) -> None:
+    lacking = [c.name for c in preprocessing.columns if c.name not in table.columns]
+    if lacking:
+        raise DataError(
+            f"{table.path}: lacks {counted(len(lacking), 'column')} of the training table: {listed(lacking)}"
+        )
+
+
+def halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
+    """Two progresses, for two readings of the same length, that together move one."""
+    if progress is None:
+        return None, None
+    known = progress
+    return (
+        lambda done, total: known(done, None if total is None else 2 * total),
+        lambda done, total: known(done + (total or 0), None if total is None else 2 * total),
+    )
+
+
+def recognise_columns(
+    table: Table, surveyed: Survey, sample: pa.Table, roles: Roles, reading: Reading
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns to learn from, as a sample of the rows shows them, and notes on those that are not used.
+
+    Parameters
+    ----------
+    table, surveyed, sample, roles
+        The table, and what `survey` found in it.
+    reading
+        What the user says about its columns.
+    """
+    columns, notes = [], []
+    for number, name in enumerate(table.columns):
+        called = {name, table.header[number]}
+        if number in roles.columns or called & set(reading.ignore_column):
+            continue
+        if called & set(reading.text_column):
+            columns.append(Column(name, "text"))
+            continue
+        # A file that separates fields by another sign than the comma may need it for its numbers.
+        column = recognise(name, sample.column(name), decimal_comma=table.delimiter != ",")
+        if name in surveyed.counting and surveyed.rows > 2:
+            column = Column(name, "ignored", reason="only counts the rows")
+        if column.kind == "ignored":
+            notes.append(f"Column {name!r} is not used: it {column.reason}.")
+        else:
+            columns.append(column)
+        if column.decimal_comma:
+            notes.append(f"The comma in column {name!r} is read as a decimal point.")
+        if column.date_format == "%m/%d/%Y":
+            notes.append(f"Dates in column {name!r} are read as month/day/year.")
+    if not columns:
+        raise DataError(" ".join([f"{table.path}: has no column left to learn from.", *notes]))
+    if surveyed.rows > len(sample):
+        notes.append(
+            f"Columns were recognised and scaled by {len(sample)} of the {surveyed.rows} rows, "
+            "drawn at random."
+        )
+    return tuple(columns), tuple(notes)
+
+
+def transformed(
+    table: Table, preprocessing: Preprocessing, target_rows: np.ndarray, progress: Progress | None
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Some rows of the table as numbers, and notes on values that do not fit their column.
+
+    Parameters
+    ----------
+    table
+        The table, read here once.
+    preprocessing
+        What turns its columns into numbers.
+    target_rows
+        For each row of the table its row in the result; negative for a row to leave out.
+    progress
+        Told how far the reading has come.
+    """
+    x = np.empty((int((target_rows >= 0).sum()), preprocessing.width), dtype=np.float32)
+    misfits: dict[str, tuple[int, int]] = {}
+    start = 0
+    for block in table.blocks(progress):
+        here = target_rows[start : start + block.num_rows]
+        used = here >= 0
+        if used.any():
+            block = block.filter(pa.array(used)) if not used.all() else block
+            values = {column.name: plain(block.column(column.name)) for column in preprocessing.columns}
+            ready = prepared(preprocessing.columns, values)
+            _count_misfits(preprocessing.columns, values, ready, start + np.flatnonzero(used), misfits)
+            x[here[used]] = preprocessing.transform(ready)
+        start += len(here)
+    notes = tuple(
+        f"Column {name!r}: {counted(number, 'value')} taken as missing, being no number, date or truth, "
+        f"or too large a number (the first in row {row})."
+        for name, (number, row) in misfits.items()
+    )
+    return torch.from_numpy(x), notes
+
+
+def _count_misfits(
+    columns: tuple[Column, ...],
+    values: dict[str, pa.Array],
+    ready: pd.DataFrame,
+    rows: np.ndarray,
+    misfits: dict[str, tuple[int, int]],
+) -> None:
+    """Add to `misfits` how many values of a column do not fit its kind, and the first row with one."""
+    for column in columns:
+        if column.kind not in ("number", "boolean", "date"):
+            continue
+        name = part_name(column, DATE_PARTS[0], columns) if column.kind == "date" else column.name
+        lost = np.isnan(ready[name].to_numpy())
+        lost &= ~values[column.name].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        if lost.any():
+            number, row = misfits.get(column.name, (0, int(rows[np.flatnonzero(lost)[0]])))
+            misfits[column.name] = number + int(lost.sum()), row

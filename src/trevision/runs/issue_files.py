@@ -1,0 +1,95 @@
+"""What `trevision issues` leaves in a run folder: noise.json, issues.parquet and issues.csv."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trevision.files import read_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON = "issues.csv", "issues.parquet", "noise.json"
+
+VERDICTS = ("good", "caution", "bad")
+
+ISSUE_COLUMNS = ("row", "name", "given", "suggested", "p_given", "p_suggested", "suspect")
+
+
+@dataclass(frozen=True)
+class CheckOfT:
+    """One check of T in a plain sentence, with its verdict, one of `VERDICTS`."""
+
+    check: str
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class FoundNoise:
+    """noise.json: the label noise as estimated out of sample, with intervals of confidence `level`."""
+
+    classes: tuple[str, ...]
+    rows: int
+    level: float
+    wrong: tuple[float, float, float]
+    """The number of wrong labels: estimate, low, high."""
+    transition: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    joint: np.ndarray
+    findings: tuple[CheckOfT, ...]
+    scored_by: str
+
+
+def read_noise(path: Path) -> FoundNoise:
+    """noise.json, with every matrix checked to be square in its classes."""
+    stored = read_json(path)
+    try:
+        classes = tuple(map(str, stored["classes"]))
+        matrices = {
+            name: np.array(stored[name], dtype=float) for name in ("transition", "low", "high", "joint")
+        }
+        for name, matrix in matrices.items():
+            if matrix.shape != (len(classes), len(classes)) or not np.isfinite(matrix).all():
+                raise ValueError(f"{name} is not a matrix of {len(classes)} x {len(classes)} numbers")
+        wrong = stored["wrong"]
+        return FoundNoise(
+            classes=classes,
+            rows=int(stored["rows"]),
+            level=float(stored["level"]),
+            wrong=(float(wrong["estimate"]), float(wrong["low"]), float(wrong["high"])),
+            findings=tuple(_check_of_t(finding) for finding in stored["diagnosis"]),
+            scored_by=str(stored["scored_by"]),
+            **matrices,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path}: {what}; run `trevision issues {path.parent}` again") from None
+
+
+def _check_of_t(finding: dict[str, Any]) -> CheckOfT:
+    if finding["verdict"] not in VERDICTS:
+        raise ValueError(f"a verdict must be one of {', '.join(VERDICTS)}, got {finding['verdict']!r}")
+    return CheckOfT(str(finding["check"]), finding["verdict"], str(finding["sentence"]))
+
+
+def read_issues(path: Path) -> pa.Table:
+    """The columns `ISSUE_COLUMNS` of issues.parquet, a line a label, most suspicious first."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    again = f"run `trevision issues {path.parent}` again"
+    try:
+        table = pa.parquet.read_table(path, columns=list(ISSUE_COLUMNS))
+    except (pa.ArrowInvalid, KeyError) as error:
+        raise ValueError(
+            f"{path} must be a whole Parquet file of suspect labels ({error}); {again}"
+        ) from None
+    if missing := set(ISSUE_COLUMNS) - set(table.column_names):
+        raise ValueError(f"{path} must have the columns {', '.join(sorted(missing))}; {again}")
+    return table

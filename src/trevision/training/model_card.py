@@ -1,0 +1,54 @@
+"""What has to be known of a saved model besides its numbers; read without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MODEL_FILE = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What has to be known of a model, besides its numbers, to use it again."""
+
+    network: str
+    shape: tuple[int, ...]
+    classes: np.ndarray
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes as text."""
+        return tuple(map(str, self.classes))
+
+    def to_json(self) -> dict[str, Any]:
+        kind = "str" if self.classes.dtype.kind in "OUS" else self.classes.dtype.name
+        values = [str(v) for v in self.classes] if kind == "str" else self.classes.tolist()
+        return {
+            "network": self.network,
+            "shape": list(self.shape),
+            "class_type": kind,
+            "classes": values,
+        }
+
+    @classmethod
+    def from_json(cls, card: dict[str, Any]) -> ModelCard:
+        try:
+            classes = np.array(card["classes"], dtype=card["class_type"])
+            return cls(card["network"], tuple(card["shape"]), classes)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"config.json must say what model it goes with, but {error!r}") from None
+
+
+def read_card(folder: Path, config: dict[str, Any]) -> ModelCard:
+    """The card of the model in `folder`; an error if the folder holds no finished model."""
+    card = config.get("model")
+    if card is None or not (folder / MODEL_FILE).is_file():
+        why = (
+            "the run that writes it has not ended, or was told to keep none (reproduce without --keep-models)"
+        )
+        raise ValueError(f"{folder} holds no finished model: {why}")
+    return ModelCard.from_json(card)

@@ -18,6 +18,7 @@ from torch import nn
 
 from trevision.data.files.arrays import codes_in, encode_labels, features
 from trevision.data.noisy import split
+from trevision.estimation import BOOTSTRAP
 from trevision.files import write_json
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.methods import find_method
@@ -220,12 +221,13 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):
         noisy = probs @ self.transition_matrix_
         return noisy / noisy.sum(axis=1, keepdims=True)
 
-    def find_label_issues(self, bootstrap: int = 100, level: float = 0.9) -> LabelIssues:
+    def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be: see `LabelIssues`.
 
         Rows are numbered as in `fit`, labels are codes into `classes_`. Each label is judged by a network
         that was not trained on it; `fit` makes such predictions where T-hat is estimated from them.
-        `bootstrap` and `level` are for the intervals, as in `trevision.estimate`.
+        `bootstrap` and `level` are for the intervals, as in `trevision.estimate`; a `bootstrap` of 0
+        makes none.
         """
         check_is_fitted(self)
         if self.out_of_sample_ is None:

@@ -24,8 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trevision.admissible import Admissible
 from trevision.losses import validate_tensor
-from trevision.prior import Admissible, Prior
+from trevision.prior import Prior
 
 Parameterisation = Literal["slack", "projected", "simplex", "frozen"]
 PARAMETERISATIONS: tuple[str, ...] = get_args(Parameterisation)

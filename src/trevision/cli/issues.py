@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trevision.cli.progress import RichProgress, data_bar, reading_bar
 from trevision.cli.terminal import RunPath, console, errors, table
+from trevision.estimation import BOOTSTRAP
 from trevision.runs.label_issues import ISSUES_CSV, RunIssues, find_run_issues
 
 PAIRS_SHOWN = 8
@@ -15,7 +16,7 @@ def issues(
     run_folder: RunPath,
     /,
     show: int = 10,
-    bootstrap: int = 100,
+    bootstrap: int = BOOTSTRAP,
     level: float = 0.9,
     data_dir: Path | None = None,
 ) -> None:
@@ -32,7 +33,7 @@ def issues(
     Args:
         run_folder: The folder that `trevision fit` wrote.
         show: Print this many of the most suspicious labels.
-        bootstrap: Replicates that the intervals are made of.
+        bootstrap: Replicates that the intervals are made of; 0 for no intervals.
         level: The share of intervals that are to hold the truth.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
@@ -51,9 +52,9 @@ def issues(
 def _print(found: RunIssues, show: int) -> None:
     made, names = found.issues.estimate, found.class_names
     wrong, low, high = found.issues.wrong
+    interval = "" if low is None else f"; {made.level:.0%} interval {low:,.0f} to {high:,.0f}"
     console.print(
-        f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}; "
-        f"{made.level:.0%} interval {low:,.0f} to {high:,.0f})",
+        f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}{interval})",
         soft_wrap=True,
     )
     pairs = [(made.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from trevision import estimation
-from trevision.methods.schedules import ESTIMATORS, REVISION_LOSSES, RevisionLoss, Schedule
+from trevision.methods.schedules import REVISION_LOSSES, RevisionLoss, Schedule
 from trevision.prior import parse
 from trevision.transition import PARAMETERISATIONS, Parameterisation
 
@@ -28,7 +28,7 @@ SERVES = {
 }
 """The methods that have a use for a choice; for any other, making it is a mistake."""
 
-MOST_CLASSES = {"recursive": estimation.METHODS["latent"].most_classes}
+MOST_CLASSES = {"recursive": estimation.LATENT.most_classes}
 """The most classes that a method is for, where there is a limit."""
 
 OWN_ESTIMATOR = {"recursive": "latent"}
@@ -72,8 +72,8 @@ class Options:
                 )
         if self.revision is not None and self.revision not in PARAMETERISATIONS:
             raise ValueError(f"revision must be one of {', '.join(PARAMETERISATIONS)}, got {self.revision!r}")
-        if self.estimator not in (None, *ESTIMATORS):
-            raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
+        if self.estimator is not None:
+            estimation.find_estimator(self.estimator)
         if self.reweight_gradient not in (None, "live", "detached"):
             raise ValueError(f"reweight_gradient must be live or detached, got {self.reweight_gradient!r}")
         if self.revision_loss not in (None, *REVISION_LOSSES):

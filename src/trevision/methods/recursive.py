@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from trevision.estimation import LatentFit, ProbabilityRows, fit_latent, pooled_transition
+from trevision.estimation import LATENT, LatentFit, ProbabilityRows, pooled_transition
 from trevision.methods.cross_fit import cross_fit
 from trevision.methods.problem import Learned, OutOfSample, Problem
 from trevision.methods.stages import (
@@ -99,9 +99,9 @@ def reestimate(problem: Problem, found: OutOfSample, before: np.ndarray) -> Step
     rows = ProbabilityRows(found.train_probs, labels)
     # A T counted from pairs of labels may have zeros, of which one label that occurs would make a verdict.
     before = without_zeros(before, np.bincount(labels, minlength=size))
-    start = LatentFit(before, np.eye(size), np.zeros(size), None, np.zeros((size, size)), np.inf)
-    stay = fit_latent(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
-    move = fit_latent(rows, start=start)
+    start = LATENT.start_from(before)
+    stay = LATENT.fit(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
+    move = LATENT.fit(rows, start=start)
     transition = without_zeros(pooled_transition(move.counts), move.counts.sum(axis=1))
 
     def validation_losses(fit: LatentFit, matrix: np.ndarray) -> np.ndarray:

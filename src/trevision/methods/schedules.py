@@ -15,7 +15,7 @@ from trevision.transition import PARAMETERISATIONS, Parameterisation
 
 RevisionLoss = Literal["eq3", "released"]
 REVISION_LOSSES: tuple[str, ...] = get_args(RevisionLoss)
-ESTIMATORS: tuple[str, ...] = tuple(estimation.METHODS)
+ESTIMATORS: tuple[str, ...] = tuple(estimation.ESTIMATORS)
 ANCHOR = "anchor"
 """The paper's estimator, the only one that stage 1's predictions for its own training rows are enough for."""
 
@@ -54,8 +54,8 @@ class Schedule:
     select_by: Criterion = "error"
     """What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss; or the last."""
     estimator: str = ANCHOR
-    """Where T-hat comes from: the paper's anchor points, or another of `estimation.METHODS`, which are given
-    out-of-sample predictions."""
+    """Where T-hat comes from: the paper's anchor points, or another of `estimation.ESTIMATORS`, which are
+    given out-of-sample predictions."""
     folds: int = FOLDS
     """The number of parts into which rows are divided for out-of-sample predictions."""
 

@@ -13,11 +13,11 @@ import torch
 from trevision.data.dataset import Dataset
 from trevision.data.files.arrays import npz_members
 from trevision.data.rows import places_of
-from trevision.estimation import Finding, RowSource, diagnose
+from trevision.estimation import BOOTSTRAP, Finding, RowSource, diagnose
 from trevision.files import DataError, write_atomically, write_json
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.methods import cross_fit
-from trevision.runs.noise_estimate import Watch, WatchedRows, of_replicates
+from trevision.runs.noise_estimate import Watch, WatchedRows, listed, of_replicates
 from trevision.runs.prepare import make_problem, prepare, read_source
 from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE, save_out_of_sample
 from trevision.runs.settings import Hardware, Settings, settings_of
@@ -53,7 +53,7 @@ class RunIssues:
 
 def find_run_issues(
     folder: Path,
-    bootstrap: int = 100,
+    bootstrap: int = BOOTSTRAP,
     level: float = 0.9,
     data_dir: Path | None = None,
     reading: Callable[[int, int | None], None] | None = None,
@@ -138,13 +138,14 @@ def _write(folder: Path, found: RunIssues, folds: int) -> None:
             "rows": made.rows,
             "level": made.level,
             "wrong": {"estimate": wrong, "low": low, "high": high},
-            "prior": made.prior.tolist(),
+            "class_prior": made.class_prior.tolist(),
             "transition": made.transition.tolist(),
-            "low": made.transition_low.tolist(),
-            "high": made.transition_high.tolist(),
+            "low": listed(made.transition_low),
+            "high": listed(made.transition_high),
             "joint": made.joint.tolist(),
             "diagnosis": [asdict(finding) for finding in found.findings],
-            "method": made.method,
+            "estimator": made.estimator,
+            "converged": made.converged,
             "resampling": made.resampling,
             "scored_by": SCORED_BY.format(folds=folds),
         },

@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from trevision.data.files.probabilities import open_probabilities
-from trevision.estimation import Estimate, Finding, RowSource, check_choices, diagnose, estimate
+from trevision.estimation import (
+    BOOTSTRAP,
+    Estimate,
+    Finding,
+    RowSource,
+    check_choices,
+    diagnose,
+    estimate,
+)
 from trevision.files import DataError, write_atomically, write_json
 from trevision.runs.pictures import draw_transitions
 
@@ -23,15 +31,15 @@ class Estimating:
     """How T is estimated from probabilities.
 
     Args:
-        method: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t, hoc
-            or counted.
-        bootstrap: Replicates that the intervals are made of.
+        estimator: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t,
+            hoc or counted.
+        bootstrap: Replicates that the intervals are made of; 0 for no intervals.
         level: The share of intervals that are to hold the truth.
         seed: Seed of the replicates.
     """
 
-    method: str | None = None
-    bootstrap: int = 200
+    estimator: str | None = None
+    bootstrap: int = BOOTSTRAP
     level: float = 0.9
     seed: int = 0
 
@@ -55,19 +63,19 @@ def estimate_noise(
 ) -> NoiseEstimate:
     """Estimate T from the probabilities and labels in `source`; see `open_probabilities` for its form."""
     # Before a large file is read, and without its name: these mistakes are not the file's.
-    check_choices(estimating.method, estimating.bootstrap, estimating.level)
+    check_choices(estimating.estimator, estimating.bootstrap, estimating.level)
 
     def copying(done: int, total: int | None) -> None:
         if watch is not None:
             watch(f"reading {source.name}", done, total)
 
-    with open_probabilities(source, labels, label_column, ignore, copying) as found:
-        rows: RowSource = found.probs if watch is None else WatchedRows(found.probs, watch)
+    with open_probabilities(source, labels, label_column, ignore, copying) as file:
+        rows: RowSource = file.probs if watch is None else WatchedRows(file.probs, watch)
         try:
             made = estimate(
                 rows,
-                found.labels,
-                estimating.method,
+                file.labels,
+                estimating.estimator,
                 estimating.bootstrap,
                 estimating.level,
                 estimating.seed,
@@ -75,8 +83,8 @@ def estimate_noise(
             )
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
-        findings = diagnose(rows, found.labels, made, found.class_names, estimating.seed)
-    return NoiseEstimate(made, findings, found.class_names)
+        findings = diagnose(rows, file.labels, made, file.class_names, estimating.seed)
+    return NoiseEstimate(made, findings, file.class_names)
 
 
 def of_replicates(watch: Watch | None) -> Callable[[int, int], None] | None:
@@ -98,30 +106,40 @@ class WatchedRows:
         return self.source[rows]
 
 
+def listed(array: np.ndarray | None) -> list | None:
+    """An array for JSON; null for the ends of intervals that were not made."""
+    return None if array is None else array.tolist()
+
+
 def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
     """Write T and the ends of its intervals as CSV and as a picture, and all the rest as estimate.json.
 
-    Each file is replaced in one step; other files of the folder stay.
+    Each file is replaced in one step; other files of the folder stay. Without intervals, the ends of an
+    earlier estimate are removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     made = noise.estimate
     matrices = {
-        "transition": made.transition,
-        "transition-low": made.transition_low,
-        "transition-high": made.transition_high,
+        "transition": (f"T, {made.estimator}", made.transition),
+        "transition-low": (f"low end of {made.level:.0%}", made.transition_low),
+        "transition-high": (f"high end of {made.level:.0%}", made.transition_high),
     }
-    for name, matrix in matrices.items():
-        write_atomically(folder / f"{name}.csv", partial(np.savetxt, X=matrix, delimiter=",", fmt="%.8g"))
-    titles = (f"T, {made.method}", f"low end of {made.level:.0%}", f"high end of {made.level:.0%}")
-    draw_transitions(
-        folder / "transition.svg", dict(zip(titles, matrices.values(), strict=True)), noise.class_names
-    )
+    drawn = {}
+    for name, (title, matrix) in matrices.items():
+        path = folder / f"{name}.csv"
+        if matrix is None:
+            path.unlink(missing_ok=True)
+            continue
+        write_atomically(path, partial(np.savetxt, X=matrix, delimiter=",", fmt="%.8g"))
+        drawn[title] = matrix
+    draw_transitions(folder / "transition.svg", drawn, noise.class_names)
     write_json(
         folder / "estimate.json",
         {
             "classes": list(noise.class_names),
             "rows": made.rows,
-            "method": made.method,
+            "estimator": made.estimator,
+            "converged": made.converged,
             "level": made.level,
             "bootstrap": made.bootstrap,
             "resampling": made.resampling,
@@ -130,9 +148,9 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
                 "low": made.noise_rate_low,
                 "high": made.noise_rate_high,
             },
-            "prior": made.prior.tolist(),
-            "prior_low": made.prior_low.tolist(),
-            "prior_high": made.prior_high.tolist(),
+            "class_prior": made.class_prior.tolist(),
+            "class_prior_low": listed(made.class_prior_low),
+            "class_prior_high": listed(made.class_prior_high),
             "diagnosis": [asdict(finding) for finding in noise.findings],
         },
     )

@@ -163,7 +163,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
 def starting_network(
     name: str, shape: tuple[int, ...], num_classes: int, settings: Settings, number: int = 0
 ) -> nn.Module:
-    """The network before any training: drawn from the seed, and read from `pretrained` where that is given."""
+    """The network before training: drawn from the seed, and read from `pretrained` where that is given."""
     network = build(name, shape, num_classes, network_seed(settings.seed, number))
     if settings.pretrained is not None:
         load_torchvision_weights(network, settings.pretrained)

@@ -207,7 +207,7 @@ def test_names_and_estimate_must_fit_the_probabilities() -> None:
 
 
 def test_without_intervals_rare_classes_are_said_not_to_have_been_checked(usual) -> None:
-    probs, labels, made = usual
+    probs, labels, _ = usual
     bare = estimate(probs, labels, "confident-joint", bootstrap=0)
     findings = by_check(diagnose(probs, labels, bare))
     assert findings["rare classes"].verdict == "caution"

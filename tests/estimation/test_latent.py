@@ -227,7 +227,8 @@ def test_slopes_under_knowledge_are_finite_differences_and_zero_where_t_is_known
 def test_a_fit_that_is_cut_short_while_it_gains_is_not_called_converged() -> None:
     probs, labels, _ = gaussian_rows(2000, DENSE)
     rows = ProbabilityRows(probs, labels)
-    whole, few = LATENT.fit(rows), Latent(most_iterations=5).fit(rows)
+    poor = LATENT.start_from(noise.symmetric(3, 0.6))
+    whole, few = LATENT.fit(rows, start=poor), Latent(most_iterations=3).fit(rows, start=poor)
     assert whole.converged
     assert not few.converged
     # It was still on its way: what it lacks is far above what counts as nothing.

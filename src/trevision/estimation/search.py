@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from trevision.noise import FloatArray
@@ -29,7 +28,7 @@ class Minimum:
 
     def arrived(self, negligible: float) -> bool:
         """Whether the search finished or, at its limit, no longer gained what is not negligible."""
-        return self.finished or self.last_gain < negligible
+        return self.finished or bool(self.last_gain < negligible)
 
 
 def descend(
@@ -40,13 +39,19 @@ def descend(
     gtol: float,
 ) -> Minimum:
     """Minimise `objective`, which gives its value and its slopes, by L-BFGS from `start`."""
-    losses: list[float] = []
+    losses: list[float] = []  # at the start, and after each iteration
+
+    def begun(values: FloatArray) -> tuple[float, FloatArray]:
+        loss, slopes = objective(values)
+        if not losses:
+            losses.append(loss)
+        return loss, slopes
 
     def remember(intermediate_result: OptimizeResult) -> None:
         losses.append(float(intermediate_result.fun))
 
     ended = minimize(
-        objective,
+        begun,
         start,
         jac=True,
         method="L-BFGS-B",
@@ -54,5 +59,6 @@ def descend(
         options={"maxiter": most_iterations, "maxcor": 20, "ftol": ftol, "gtol": gtol},
     )
     loss = float(ended.fun)
-    earlier = losses[-1 - int(LAST_SHARE * len(losses))] if losses else np.inf
-    return Minimum(ended.x, loss, bool(ended.success), float(earlier - loss))
+    last = max(1, int(LAST_SHARE * (len(losses) - 1)))
+    earlier = losses[max(0, len(losses) - 1 - last)] if losses else loss
+    return Minimum(ended.x, loss, bool(ended.success), earlier - loss)

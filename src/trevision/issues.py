@@ -48,6 +48,17 @@ class LabelIssues:
         The numbers of the rows, most suspicious first.
     estimate : Estimate
         T, how many labels are wrong, and error bars.
+
+    Examples
+    --------
+    >>> probs = np.repeat([[0.9, 0.1], [0.1, 0.9]], 10, axis=0)
+    >>> labels = np.repeat([0, 1], 10)
+    >>> labels[3] = 1
+    >>> issues = find_label_issues(probs, labels, "confident-joint", bootstrap=0)
+    >>> issues.suspect.nonzero()
+    (array([3]),)
+    >>> round(issues.wrong[0], 6)
+    1.0
     """
 
     given: IntArray

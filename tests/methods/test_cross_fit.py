@@ -216,5 +216,5 @@ def test_too_many_classes_for_a_chosen_estimator_are_refused_before_anything_is_
     data = split(torch.randn(400, 3), np.arange(400) % 101, num_classes=101, random_state=0)
     setting = problem(torch.randn(40, 3), np.zeros(40, dtype=int), estimator="hoc")
     setting = replace(setting, evaluation=Evaluation(data), options=Options(estimator="hoc"))
-    with pytest.raises(ValueError, match="estimator hoc must have at most 100 classes, got 101"):
+    with pytest.raises(ValueError, match="estimator hoc is for up to 100 classes, got 101"):
         with_out_of_sample(setting)

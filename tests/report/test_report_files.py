@@ -142,8 +142,8 @@ def test_a_page_without_intervals_tells_the_estimates_and_promises_no_intervals(
     (folder / "noise.json").write_text(json.dumps(noise), encoding="utf-8")
     written = write_report(folder).path
     page = written.read_text(encoding="utf-8")
-    assert "90%" in with_intervals
-    assert "90%" not in page
+    assert "90% interval" in with_intervals
+    assert "90% interval" not in page
     assert 'data-interval="1"' not in page
     assert 'class="interval"' not in page
     assert "no interval was made" in page

@@ -21,7 +21,24 @@ Percentile = float | Literal["usual"] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor(Estimator):
-    """Row i of T is the noisy posterior at a row that is sure of class i (Xia et al. 2019, Eq. 1)."""
+    """Row i of T is the noisy posterior at a row that is sure of class i (Xia et al. 2019, Eq. 1).
+
+    Attributes
+    ----------
+    percentile : float, "usual" or None
+        Where anchor points are looked for: at a percentile, at `usual_percentile`, or at the maximum.
+
+    References
+    ----------
+    Xia et al., "Are Anchor Points Really Indispensable in Label-Noise Learning?", 2019.
+
+    Examples
+    --------
+    >>> rows = ProbabilityRows([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1])
+    >>> Anchor(percentile=None).solve(rows).transition
+    array([[0.9, 0.1],
+           [0.2, 0.8]])
+    """
 
     name: str = "anchor"
     rank: int = 3

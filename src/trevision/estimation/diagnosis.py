@@ -60,6 +60,11 @@ class Finding:
         The number that the verdict is about; None where there is none.
     sentence : str
         The finding in words.
+
+    Examples
+    --------
+    >>> Finding("condition", "good", 1.5, "T can be inverted.").verdict
+    'good'
     """
 
     check: str
@@ -106,8 +111,8 @@ def diagnose(
     >>> from trevision.estimation import estimate
     >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)
     >>> labels = np.repeat([0, 1, 0, 1], [400, 100, 150, 350])
-    >>> found = diagnose(sure, labels, estimate(sure, labels, bootstrap=20))
-    >>> {finding.verdict for finding in found}
+    >>> findings = diagnose(sure, labels, estimate(sure, labels, bootstrap=20))
+    >>> {finding.verdict for finding in findings}
     {'good'}
     """
     rows = ProbabilityRows(noisy_probs, noisy_labels)

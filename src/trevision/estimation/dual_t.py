@@ -21,7 +21,24 @@ from trevision.prior import Prior
 
 @dataclass(frozen=True, kw_only=True)
 class DualT(Estimator):
-    """T as a product over the predicted class; see `dual_transition`."""
+    """T as a product over the predicted class; see `dual_transition`.
+
+    Attributes
+    ----------
+    percentile : float, "usual" or None
+        Where anchor points are looked for: at a percentile, at `usual_percentile`, or at the maximum.
+
+    References
+    ----------
+    Yao et al., "Dual T: Reducing Estimation Error for Transition Matrix in Label-noise Learning", 2020.
+
+    Examples
+    --------
+    >>> sure = ProbabilityRows([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 1, 1])
+    >>> DualT(percentile=None).solve(sure).transition
+    array([[0.5, 0.5],
+           [0. , 1. ]])
+    """
 
     name: str = "dual-t"
     rank: int = 4
@@ -84,7 +101,6 @@ def dual_transition(
 
     Examples
     --------
-    >>> from trevision.estimation import ProbabilityRows
     >>> sure = ProbabilityRows([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 1, 1])
     >>> dual_transition(sure)
     array([[0.5, 0.5],

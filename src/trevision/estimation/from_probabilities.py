@@ -57,6 +57,14 @@ class Estimate:
         False where the estimator's optimiser stopped before it had arrived.
     solution : Solution
         What the estimator found, for `clean_posterior`.
+
+    Examples
+    --------
+    >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)
+    >>> labels = np.repeat([0, 1, 0, 1], [400, 100, 150, 350])
+    >>> noise = estimate(sure, labels, "confident-joint")
+    >>> round(noise.noise_rate, 3), noise.noise_rate_low < 0.25 < noise.noise_rate_high
+    (0.25, True)
     """
 
     transition: FloatArray

@@ -67,7 +67,20 @@ class Hoc(Estimator):
     """T and P(clean) that explain the labels of near rows, by least squares.
 
     Weights are those of a bootstrap, see `triple_counts`. Neighbours do not depend on them, so a start brings
-    its own.
+    its own. The comments in the source say what each constant is for.
+
+    References
+    ----------
+    Zhu, Song and Liu, "Clusterability as an Alternative to Anchor Points When Learning with Noisy Labels",
+    2021.
+
+    Examples
+    --------
+    >>> from trevision.noise import corrupt, symmetric
+    >>> clean, transition = np.repeat([0, 1], 1000), symmetric(2, 0.2)
+    >>> rows = ProbabilityRows(transition[clean], corrupt(clean, transition, random_state=0))
+    >>> Hoc().solve(rows).transition.diagonal().round(1)
+    array([0.8, 0.8])
     """
 
     name: str = "hoc"

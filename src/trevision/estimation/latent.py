@@ -38,6 +38,17 @@ from trevision.prior import Prior
 class Latent(Estimator):
     """T by maximum likelihood; if `pooled`, its classes learn from each other (`pooled_transition`).
 
+    The comments in the source say what each constant is for.
+
+    Attributes
+    ----------
+    pooled : bool
+        Whether classes learn from each other, as far as they are alike.
+
+    References
+    ----------
+    Li et al., "Provably End-to-end Label-noise Learning without Anchor Points", 2021: the least volume.
+
     Examples
     --------
     >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)

@@ -74,6 +74,15 @@ class LatentFit:
         The number of rows that the link was fitted to.
     converged : bool
         False where the optimiser stopped while it was still gaining.
+
+    Examples
+    --------
+    A start at which g is p itself:
+
+    >>> from trevision.estimation import LATENT
+    >>> start = LATENT.start_from(np.array([[0.9, 0.1], [0.2, 0.8]]))
+    >>> start.clean_posterior(np.array([[0.7, 0.3]])).round(6)
+    array([[0.7, 0.3]])
     """
 
     transition: FloatArray

@@ -11,9 +11,10 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from trevision import noise
+from trevision.admissible import Admissible, entropy_of_mistakes, penalty
 from trevision.estimation import transition_error
 from trevision.losses import forward_nll, reweight_nll
-from trevision.prior import Admissible, Prior, entropy_of_mistakes, parse
+from trevision.prior import Prior, parse
 from trevision.transition import Transition
 
 MASK = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 1]], dtype=bool)
@@ -151,6 +152,17 @@ def test_symmetry_averages_a_matrix_whose_columns_sum_to_1() -> None:
     np.testing.assert_allclose(Prior(symmetric=True).project(pair), (pair + pair.T) / 2, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", PRIORS)
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 2**32 - 1), concentration=st.sampled_from([0.05, 0.3, 1.0, 10.0]))
+def test_the_projection_is_the_one_that_learning_starts_from(name, seed, concentration) -> None:
+    # One is numpy, on shares; the other torch, on their logarithms.
+    prior, matrix = PRIORS[name], some_matrix(seed, concentration)
+    mean = (matrix + matrix.T) / 2 if prior.symmetric else matrix
+    learnt = Admissible(prior, 4).nearest(torch.from_numpy(mean)).numpy()
+    np.testing.assert_allclose(prior.project(matrix), learnt, rtol=0, atol=1e-12)
+
+
 # ---- sparsity
 
 
@@ -184,7 +196,7 @@ def test_classes_without_mistakes_have_no_entropy_of_them() -> None:
 
 def test_the_penalty_has_finite_slopes_at_exact_zeros() -> None:
     module = Transition(torch.from_numpy(some_matrix(8)), "simplex", Prior(support=MASK))
-    Prior(sparsity=2.0).penalty(module.matrix).backward()
+    penalty(Prior(sparsity=2.0), module.matrix).backward()
     assert module.free is not None
     assert module.free.grad is not None
     assert module.free.grad.isfinite().all()
@@ -203,7 +215,7 @@ def test_the_penalty_leaves_a_class_that_cannot_be_mislabelled_alone(dtype: torc
     optimizer = torch.optim.Adam([module.free], lr=0.1)
     for _ in range(10):
         optimizer.zero_grad()
-        Prior(sparsity=5.0).penalty(module.matrix).backward()
+        penalty(Prior(sparsity=5.0), module.matrix).backward()
         optimizer.step()
     matrix = module.matrix
     assert matrix[1].tolist() == [0, 1, 0, 0]
@@ -317,7 +329,7 @@ def error_of_learnt(transition: np.ndarray, prior: Prior | None, seed: int) -> f
         optimiser.zero_grad()
         loss = forward_nll(logits, labels, module.matrix)
         if prior is not None:
-            loss = loss + prior.penalty(module.matrix)
+            loss = loss + penalty(prior, module.matrix)
         loss.backward()
         optimiser.step()
     return transition_error(module.matrix.detach().numpy(), transition)

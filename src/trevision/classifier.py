@@ -19,6 +19,7 @@ from torch import nn
 from trevision.data.files.array_dataset import features
 from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.data.noisy import split
+from trevision.estimation import BOOTSTRAP
 from trevision.files import write_json
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.methods.cross_fit import with_out_of_sample
@@ -299,7 +300,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return probs
         return _normalised(probs @ self.transition_matrix_)
 
-    def find_label_issues(self, bootstrap: int = 200, level: float = 0.9) -> LabelIssues:
+    def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be.
 
         Each label is judged by a network that was not trained on it.
@@ -307,7 +308,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         bootstrap : int, default=200
-            Replicates that the intervals are made of.
+            Replicates that the intervals are made of; 0 for no intervals.
         level : float, default=0.9
             The share of intervals that are to hold the truth.
 

@@ -28,6 +28,28 @@ def symmetric(num_classes: int, rate: float) -> FloatArray:
 
         T[i, i] = 1 - rate,    T[i, j] = rate / (C - 1)          (Xia et al. 2019, Appendix D)
 
+    Parameters
+    ----------
+    num_classes : int
+        C, at least 2.
+    rate : float
+        The share of labels that move, from 0 to 1.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Xia et al., "Are Anchor Points Really Indispensable in Label-Noise Learning?", 2019, Appendix D.
+
+    Examples
+    --------
     >>> symmetric(3, 0.5)
     array([[0.5 , 0.25, 0.25],
            [0.25, 0.5 , 0.25],
@@ -44,6 +66,28 @@ def pair_flip(num_classes: int, rate: float) -> FloatArray:
 
         T[i, i] = 1 - rate,    T[i, (i + 1) mod C] = rate        (Han et al. 2018)
 
+    Parameters
+    ----------
+    num_classes : int
+        C, at least 2.
+    rate : float
+        The share of labels that move, from 0 to 1.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Han et al., "Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels", 2018.
+
+    Examples
+    --------
     >>> pair_flip(3, 0.25)
     array([[0.75, 0.25, 0.  ],
            [0.  , 0.75, 0.25],
@@ -55,8 +99,26 @@ def pair_flip(num_classes: int, rate: float) -> FloatArray:
 
 
 def parse(name: str, num_classes: int) -> FloatArray:
-    """The matrix that a noise name such as `sym-50` or `pair-45` (percent) stands for.
+    """The matrix that the name of a noise stands for.
 
+    Parameters
+    ----------
+    name : str
+        A kind, sym or pair, and a percentage: `sym-50`, `pair-45`.
+    num_classes : int
+        C, at least 2.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If the name is none.
+
+    Examples
+    --------
     >>> parse("pair-45", 2)
     array([[0.55, 0.45],
            [0.45, 0.55]])
@@ -69,6 +131,22 @@ def parse(name: str, num_classes: int) -> FloatArray:
 def canonical_name(name: str) -> str:
     """The one name of a noise that may be written in several ways.
 
+    Parameters
+    ----------
+    name : str
+        A name that `parse` takes.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the name is none.
+
+    Examples
+    --------
     >>> canonical_name("SYM-20.0%")
     'sym-20'
     """
@@ -90,9 +168,32 @@ def _kind_and_percent(name: str) -> tuple[str, float]:
 
 
 def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: float = 1e-6) -> FloatArray:
-    """`transition` as a float64 copy, once it is known to be a transition matrix.
+    """Check that a matrix is a transition matrix.
 
-    Sums of rows may miss 1 by `tolerance`; a matrix in float32 needs `FLOAT32_TOLERANCE`.
+    Parameters
+    ----------
+    transition : array-like or Tensor of shape (C, C)
+        T.
+    num_classes : int or None
+        The number of classes that it must have.
+    tolerance : float
+        By how much sums of rows may miss 1. A matrix in float32 needs `FLOAT32_TOLERANCE`.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+        A copy in float64.
+
+    Raises
+    ------
+    ValueError
+        If it is none. The message says in which row, and if it seems to be transposed.
+
+    Examples
+    --------
+    >>> validate([[1, 0], [0.25, 0.75]])
+    array([[1.  , 0.  ],
+           [0.25, 0.75]])
     """
     matrix = np.array(detached(transition), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -125,7 +226,22 @@ def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: f
 
 
 def detached(values: Any) -> Any:
-    """A tensor as numpy can read it, though it is being learnt or lies elsewhere; anything else as it is."""
+    """A tensor as numpy can read it, though it is being learnt or lies elsewhere; anything else as it is.
+
+    Parameters
+    ----------
+    values : Tensor or anything
+        What numpy is to read.
+
+    Returns
+    -------
+    Tensor or anything
+
+    Examples
+    --------
+    >>> detached([0.5, 0.5])
+    [0.5, 0.5]
+    """
     return values.detach().cpu() if hasattr(values, "detach") else values
 
 
@@ -136,8 +252,31 @@ def corrupt(
 ) -> IntArray:
     """Noisy labels: each label i replaced by j with probability T[i, j], independently.
 
-    `labels` holds integers 0..C-1. One uniform number is drawn a label and looked up in the
-    cumulated row of its class, so memory stays linear in the number of labels.
+    Memory stays linear in the number of labels: for each label one uniform number is drawn and looked up in
+    the cumulated row of its class.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        Integers from 0 to C - 1.
+    transition : array-like of shape (C, C)
+        T.
+    random_state : int, Generator or None
+        What the labels are drawn with.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If `transition` is no transition matrix, or a label is out of range.
+
+    Examples
+    --------
+    >>> corrupt([0, 0, 1, 1], [[0, 1], [1, 0]])
+    array([1, 1, 0, 0])
     """
     matrix = validate(transition)
     clean = check_labels(labels, len(matrix))
@@ -155,7 +294,31 @@ def corrupt(
 
 
 def check_labels(labels: ArrayLike, num_classes: int, name: str = "labels") -> IntArray:
-    """`labels` as int64, once they are known to be a flat array of integers 0..num_classes-1."""
+    """Check that labels are integers from 0 to C - 1.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        The labels.
+    num_classes : int
+        C.
+    name : str
+        What the labels are called in the message of an error.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+
+    Examples
+    --------
+    >>> check_labels([2, 0], num_classes=3)
+    array([2, 0])
+    """
     array = np.asarray(labels)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
@@ -170,7 +333,29 @@ def check_labels(labels: ArrayLike, num_classes: int, name: str = "labels") -> I
 
 
 def from_cleanlab(noise_matrix: ArrayLike) -> FloatArray:
-    """T from cleanlab's `noise_matrix[j, i] = P(given = j | true = i)`, whose columns sum to 1."""
+    """T from cleanlab's `noise_matrix[j, i] = P(given = j | true = i)`, whose columns sum to 1.
+
+    Parameters
+    ----------
+    noise_matrix : array-like of shape (C, C)
+        As cleanlab gives it.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+        T, whose rows sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If the columns do not sum to 1.
+
+    Examples
+    --------
+    >>> from_cleanlab([[0.9, 0.2], [0.1, 0.8]])
+    array([[0.9, 0.1],
+           [0.2, 0.8]])
+    """
     matrix = np.asarray(noise_matrix, dtype=np.float64)
     if matrix.ndim == 2 and not np.allclose(matrix.sum(axis=0), 1, atol=1e-6):
         already = "; its rows do, so it is T already" if np.allclose(matrix.sum(axis=1), 1, atol=1e-6) else ""
@@ -179,7 +364,28 @@ def from_cleanlab(noise_matrix: ArrayLike) -> FloatArray:
 
 
 def to_cleanlab(transition: ArrayLike) -> FloatArray:
-    """cleanlab's `noise_matrix` (columns that sum to 1) from T."""
+    """cleanlab's `noise_matrix`, whose columns sum to 1, from T.
+
+    Parameters
+    ----------
+    transition : array-like of shape (C, C)
+        T.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If `transition` is no transition matrix.
+
+    Examples
+    --------
+    >>> to_cleanlab([[0.9, 0.1], [0.2, 0.8]])
+    array([[0.9, 0.2],
+           [0.1, 0.8]])
+    """
     return np.ascontiguousarray(validate(transition).T)
 
 

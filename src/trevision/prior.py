@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
 
 from trevision.noise import FLOAT32_TOLERANCE, FloatArray, validate
 
@@ -42,10 +40,55 @@ WORDS = ("support", "known", "symmetric", "dominant", "sparse")
 VALUED = ("support", "known", "sparse")
 
 
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """What a prior says of each entry of T.
+
+    Attributes
+    ----------
+    possible : ndarray of bool, shape (C, C)
+        Entries that are to be found. The diagonal of a known row counts as one, and only fills its place.
+    fixed : ndarray of bool, shape (C, C)
+        Entries that are known.
+    values : ndarray of shape (C, C)
+        The known entries, 0 elsewhere.
+    sums : ndarray of shape (C,)
+        What the known entries leave of each row; 1 for a row that is known as a whole.
+    """
+
+    possible: BoolArray
+    fixed: BoolArray
+    values: FloatArray
+    sums: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Prior:
     """Prior knowledge of T[i, j] = P(noisy = j | clean = i), for any number of classes C that fits it.
 
+    Attributes
+    ----------
+    support : array-like of shape (C, C) or None
+        True where T may be above zero. The diagonal must be.
+    known_rows : mapping or None
+        Rows of T, each of shape (C,), by class from 0 to C - 1.
+    symmetric : bool
+        Whether T = T'. The columns of such a T sum to 1 too.
+    dominant : bool
+        Whether T[i, i] is the largest entry of row i. It need not be above 1/2.
+    sparsity : float
+        The weight of `trevision.admissible.entropy_of_mistakes` in the loss of the revision.
+
+    References
+    ----------
+    Han et al., "Masking: A New Perspective of Noisy Supervision", 2018: the support.
+    Xia et al., "Are Anchor Points Really Indispensable in Label-Noise Learning?", 2019, Section 5.
+
+    Examples
+    --------
     >>> Prior(dominant=True).project([[0.3, 0.6, 0.1], [0.0, 1.0, 0.0], [0.2, 0.2, 0.6]])
     array([[0.45, 0.45, 0.1 ],
            [0.  , 1.  , 0.  ],
@@ -53,22 +96,17 @@ class Prior:
     """
 
     support: ArrayLike | None = None
-    """(C, C), true where T may be above zero. The diagonal must be."""
     known_rows: Mapping[int, ArrayLike] | None = None
-    """Rows of T (C,) by class, 0 to C - 1."""
     symmetric: bool = False
-    """Whether T = T'. The columns of such a T sum to 1 too."""
     dominant: bool = False
-    """Whether T[i, i] is the largest entry of row i. It need not be above 1/2."""
     sparsity: float = 0.0
-    """The weight of `entropy_of_mistakes` in the loss of the revision."""
 
     @property
     def constrains(self) -> bool:
         """Whether some matrices are ruled out, rather than only disliked."""
         return bool(self.support is not None or self.known_rows or self.symmetric or self.dominant)
 
-    def allowed(self, num_classes: int) -> NDArray[np.bool_]:
+    def allowed(self, num_classes: int) -> BoolArray:
         """Which entries may be above zero, (C, C), by the support alone."""
         if self.support is None:
             return np.ones((num_classes, num_classes), dtype=bool)
@@ -101,9 +139,9 @@ class Prior:
             raise ValueError(f"sparsity must be a finite weight of at least 0, got {self.sparsity}")
         support, known = self.allowed(num_classes), self.known(num_classes)
         if not support.diagonal().all():
-            place = int(support.diagonal().argmin())
+            missing = int(support.diagonal().argmin())
             raise ValueError(
-                f"support must allow each class its own label, got 0 in row {place}, column {place}"
+                f"support must allow each class its own label, got 0 in row {missing}, column {missing}"
             )
         if self.symmetric and (support != support.T).any():
             i, j = np.argwhere(support & ~support.T)[0]
@@ -136,6 +174,19 @@ class Prior:
                 "dominant; leave one of the three out"
             )
 
+    def entries(self, num_classes: int) -> Entries:
+        """What is said of each entry of T, once the prior is known to fit `num_classes`."""
+        self.check(num_classes)
+        known = self.known(num_classes)
+        fixed, values = ~np.isnan(known), np.nan_to_num(known)
+        whole = fixed.all(axis=1)
+        return Entries(
+            possible=self.allowed(num_classes) & ~fixed | np.eye(num_classes, dtype=bool),
+            fixed=fixed,
+            values=values,
+            sums=np.where(whole, 1.0, 1 - values.sum(axis=1)),
+        )
+
     def project(self, estimate: ArrayLike) -> FloatArray:
         """The admissible matrix that an estimate of T stands for; an admissible one is left as it is.
 
@@ -147,136 +198,98 @@ class Prior:
         Each but the last is the likeliest admissible T if the estimate were observed frequencies, also in
         combination. The last is the symmetric T of least Kullback-Leibler divergence from that mean; with
         `dominant` too, it is admissible without being nearest in any such sense.
+
+        Parameters
+        ----------
+        estimate : array-like of shape (C, C)
+            A transition matrix.
+
+        Returns
+        -------
+        ndarray of shape (C, C)
+
+        Raises
+        ------
+        ValueError
+            If `estimate` is no transition matrix, or the prior does not fit its classes.
         """
         matrix = validate(estimate, tolerance=FLOAT32_TOLERANCE)
-        admissible = Admissible(self, len(matrix))
+        entries = self.entries(len(matrix))
         mean = (matrix + matrix.T) / 2 if self.symmetric else matrix
-        nearest: FloatArray = admissible.nearest(torch.from_numpy(mean)).numpy()
-        return nearest
-
-    def penalty(self, matrix: Tensor) -> Tensor:
-        """sparsity * entropy_of_mistakes(T): what the revision's loss is raised by."""
-        return self.sparsity * entropy_of_mistakes(matrix)
-
-
-class Admissible(nn.Module):
-    """Turns any logits (C, C) into a transition matrix that a prior admits, differentiably.
-
-    Without a prior it would be the softmax of each row. `possible` entries have a logit that counts (the
-    diagonal of a known row only fills its place), `fixed` ones have `values`, and `sums` is what those leave
-    of a row.
-    """
-
-    possible: Tensor
-    fixed: Tensor
-    values: Tensor
-    sums: Tensor
-
-    def __init__(self, prior: Prior, num_classes: int) -> None:
-        super().__init__()
-        prior.check(num_classes)
-        self.symmetric, self.dominant = prior.symmetric, prior.dominant
-        known = prior.known(num_classes)
-        fixed, values = ~np.isnan(known), np.nan_to_num(known)
-        whole = fixed.all(axis=1)
-        buffers = {
-            "possible": prior.allowed(num_classes) & ~fixed | np.eye(num_classes, dtype=bool),
-            "fixed": fixed,
-            "values": values,
-            "sums": np.where(whole, 1.0, 1 - values.sum(axis=1)),
-        }
-        for name, value in buffers.items():
-            self.register_buffer(name, torch.from_numpy(value), persistent=False)
-
-    def forward(self, logits: Tensor) -> Tensor:
-        """The matrix to learn: at the edge of dominance it is reflected.
-
-        Brought to the edge itself, as in `nearest`, entries that are equal would have equal slopes and could
-        never part again.
-        """
-        return self._matrix(logits, pull=2.0)
-
-    def nearest(self, matrix: Tensor) -> Tensor:
-        """The admissible matrix for an estimate, which need not have a share in every possible entry."""
-        shares = torch.where(self.possible, matrix, 0.0)
+        shares = np.where(entries.possible, mean, 0.0)
         # A row that is estimated to be impossible as a whole tells nothing: its labels are taken for right.
-        empty = shares.sum(dim=1) <= 0
-        return self._matrix(torch.where(torch.diag(empty), 1.0, shares).log(), pull=1.0)
-
-    def _matrix(self, logits: Tensor, pull: float) -> Tensor:
-        logits = logits.masked_fill(~self.possible, -torch.inf)
-        matrix = balanced(logits, self.sums) if self.symmetric else torch.softmax(logits, dim=1)
+        empty = shares.sum(axis=1) <= 0
+        shares[np.diag(empty)] = 1.0
+        if self.symmetric:
+            shares = balanced(shares, entries.sums)
+        else:
+            shares /= shares.sum(axis=1, keepdims=True)
         if self.dominant:
-            matrix = _with_large_diagonal(matrix, self.symmetric, pull)
-        return torch.where(self.fixed, self.values, matrix)
+            shares = _with_large_diagonal(shares, self.symmetric)
+        return np.where(entries.fixed, entries.values, shares)
 
 
-def balanced(logits: Tensor, sums: Tensor) -> Tensor:
-    """D exp(S) D, with S the symmetric part of `logits` and D such that its rows add up to `sums`.
+def balanced(shares: FloatArray, sums: FloatArray) -> FloatArray:
+    """D S D for a symmetric matrix S of shares, with D such that its rows add up to `sums`.
 
-    The symmetric matrix of least Kullback-Leibler divergence from exp(S) with those sums. What rows lack
-    where D is not found exactly, or where there is none, goes to their diagonal: that keeps the symmetry and
-    makes the sums exact.
+    The symmetric matrix of least Kullback-Leibler divergence from S with those sums. What rows lack where D
+    is not found exactly, or where there is none, goes to their diagonal: that keeps the symmetry and makes
+    the sums exact. `admissible.balanced` is the same for logits, with slopes.
     """
-    logits = (logits + logits.T) / 2
-    wanted = sums.log()
-
-    def newton(scale: Tensor) -> Tensor:
+    with np.errstate(divide="ignore"):
+        logits, wanted = np.log(shares), np.log(sums)
+    scale = np.zeros_like(sums)
+    for _ in range(SINKHORN_STEPS):  # half of each step, since whole ones swing for ever if S = S'
+        scale = (scale + wanted - np.logaddexp.reduce(logits + scale, axis=1)) / 2
+    for _ in range(NEWTON_STEPS + 1):
         moved = logits + scale
-        slopes = torch.softmax(moved, dim=1).detach() + (1 + SOLVABLE) * torch.eye(len(sums)).to(sums)
-        step: Tensor = torch.linalg.solve(slopes, scale + torch.logsumexp(moved, dim=1) - wanted)
-        return scale - step.clamp(-LONGEST_STEP, LONGEST_STEP)
-
-    scale = torch.zeros_like(sums)
-    with torch.no_grad():
-        for _ in range(SINKHORN_STEPS):  # half of each step, since whole ones swing for ever if S = S'
-            scale = (scale + wanted - torch.logsumexp(logits + scale, dim=1)) / 2
-        for _ in range(NEWTON_STEPS):
-            scale = newton(scale)
-    # The last step carries the derivative of D, by the implicit function theorem.
-    scale = newton(scale)
-    excess = (scale + torch.logsumexp(logits + scale, dim=1) - wanted).max()
-    matrix = (logits + (scale[:, None] + scale) - excess).exp()
-    return matrix + torch.diag((sums - matrix.sum(dim=1)).clamp(min=0))
+        totals = np.logaddexp.reduce(moved, axis=1)
+        slopes = np.exp(moved - totals[:, None]) + (1 + SOLVABLE) * np.eye(len(sums))
+        step = np.linalg.solve(slopes, scale + totals - wanted)
+        scale = scale - step.clip(-LONGEST_STEP, LONGEST_STEP)
+    excess = (scale + np.logaddexp.reduce(logits + scale, axis=1) - wanted).max()
+    matrix: FloatArray = np.exp(logits + (scale[:, None] + scale) - excess)
+    return matrix + np.diag((sums - matrix.sum(axis=1)).clip(min=0))
 
 
-def _with_large_diagonal(matrix: Tensor, symmetric: bool, pull: float) -> Tensor:
-    """What of a row is above its level goes to the diagonal, `pull` times over.
+def _with_large_diagonal(matrix: FloatArray, symmetric: bool) -> FloatArray:
+    """What of a row is above its level goes to the diagonal.
 
-    The level of a row is the mean of its diagonal and of the entries above that mean. With `pull` 1 these
-    become equal (for independent rows: the likeliest row under the order, as in isotonic regression), with
-    2 they are mirrored there. A pair of a symmetric matrix obeys the lower of its two levels.
+    The level of a row is the mean of its diagonal and of the entries above that mean, which all become equal:
+    for independent rows the likeliest row under the order, as in isotonic regression. A pair of a symmetric
+    matrix obeys the lower of its two levels.
     """
-    diagonal = matrix.diagonal()
-    others = matrix.masked_fill(torch.eye(len(matrix), dtype=torch.bool, device=matrix.device), 0.0)
-    ordered = torch.cat([diagonal[:, None], others.sort(dim=1, descending=True).values[:, :-1]], dim=1)
+    others = matrix.copy()
+    np.fill_diagonal(others, 0.0)
+    ordered = np.column_stack([matrix.diagonal(), -np.sort(-others, axis=1)[:, :-1]])
     # The mean of the diagonal and of the k largest others rises with k as long as these exceed it.
-    count = torch.arange(1, len(matrix) + 1, device=matrix.device)
-    level = (ordered.cumsum(dim=1) / count).amax(dim=1)
-    ceiling = torch.minimum(level[:, None], level) if symmetric else level[:, None]
-    taken = pull * (matrix - ceiling).clamp(min=0)
-    return matrix - taken + torch.diag(taken.sum(dim=1))
-
-
-def entropy_of_mistakes(matrix: Tensor) -> Tensor:
-    """How open it is which label a class gets when it gets a wrong one: in nats, a mean over classes.
-
-        mean_i  - sum_{j != i} p[i, j] log p[i, j],      p[i, j] = T[i, j] / (1 - T[i, i])
-
-    It is 0 if each class has one kind of mistake, log(C - 1) if all are alike, and does not depend on how
-    frequent they are; the entropy of whole rows would also pull T[i, i] towards 1. Slopes are finite at zero,
-    also where a class has no mistakes at all.
-    """
-    numbers = torch.finfo(matrix.dtype)
-    wrong = matrix - torch.diag(matrix.diagonal())
-    total = wrong.sum(dim=1, keepdim=True)
-    shares = wrong / torch.where(total > numbers.eps**2, total, 1.0)
-    return -(shares * shares.clamp(min=numbers.tiny).log()).sum(dim=1).mean()
+    level = (ordered.cumsum(axis=1) / np.arange(1, len(matrix) + 1)).max(axis=1)
+    ceiling = np.minimum(level[:, None], level) if symmetric else level[:, None]
+    taken = (matrix - ceiling).clip(min=0)
+    lowered: FloatArray = matrix - taken + np.diag(taken.sum(axis=1))
+    return lowered
 
 
 def parse(text: str) -> dict[str, str]:
-    """The terms of a prior in words: `symmetric+sparse=0.01+support=mask.csv`, each with its value.
+    """The terms of a prior in words, each with its value.
 
+    Parameters
+    ----------
+    text : str
+        Terms joined by +, such as `symmetric+sparse=0.01+support=mask.csv`.
+
+    Returns
+    -------
+    dict
+        The value of each word; empty for a word that takes none.
+
+    Raises
+    ------
+    ValueError
+        For a word that is none, that comes twice, or that has a value too many or too few.
+
+    Examples
+    --------
     >>> parse("dominant+support=mask.csv")
     {'dominant': '', 'support': 'mask.csv'}
     """

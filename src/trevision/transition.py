@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trevision.admissible import Admissible
 from trevision.losses import validate_tensor
-from trevision.prior import PARAMETERISATIONS, Admissible, Parameterisation, Prior, check_keeps_prior
+from trevision.prior import PARAMETERISATIONS, Parameterisation, Prior, check_keeps_prior
 
 # The least probability that `simplex` starts an entry from: log 0 would hold it at zero for ever.
 SIMPLEX_FLOOR = 1e-6

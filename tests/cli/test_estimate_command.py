@@ -54,6 +54,27 @@ def test_the_command_writes_and_says_what_is_found(file: Path, rows, tmp_path: P
     assert "ant" in (tmp_path / "noise" / "transition.svg").read_text(encoding="utf-8")
 
 
+def test_without_a_bootstrap_nothing_stands_in_brackets_and_no_ends_are_written(
+    file: Path, rows, tmp_path: Path, capsys
+) -> None:
+    main(["estimate", str(file), "--out", str(tmp_path / "noise"), "--bootstrap", "20"])
+    capsys.readouterr()
+    main(["estimate", str(file), "--out", str(tmp_path / "noise"), "--bootstrap", "0"])
+    expected = estimate(*rows, bootstrap=0)
+    # The ends of the intervals of the estimate before are gone.
+    ends = {"transition-low.csv", "transition-high.csv"}
+    assert {path.name for path in (tmp_path / "noise").iterdir()} == FILES - ends
+    told = json.loads((tmp_path / "noise" / "estimate.json").read_text(encoding="utf-8"))
+    assert told["noise_rate"] == {"estimate": expected.noise_rate, "low": None, "high": None}
+    assert (told["class_prior_low"], told["class_prior_high"], told["resampling"]) == (None, None, None)
+    assert told["class_prior"] == pytest.approx(expected.class_prior.tolist())
+    assert (told["estimator"], told["converged"]) == ("latent", True)
+    said = capsys.readouterr().out
+    assert f"wrong labels: {100 * expected.noise_rate:.1f}% of 2,000" in said
+    assert "in brackets" not in said
+    assert "was not checked" in said
+
+
 def test_csv_and_npz_of_the_same_rows_give_the_same(file: Path, rows, tmp_path: Path, capsys) -> None:
     lines = [",".join(["id", *NAMES, "given"])]
     for number, (row, label) in enumerate(zip(*rows, strict=True)):
@@ -70,7 +91,8 @@ def test_csv_and_npz_of_the_same_rows_give_the_same(file: Path, rows, tmp_path: 
     [
         (["missing.npz"], "missing.npz: there is no such file"),
         (["logits.npz"], "logits.npz: noisy_probs must hold probabilities"),
-        (["probs.npz", "--method", "magic"], "trevision: method must be one of"),
+        (["probs.npz", "--estimator", "magic"], "trevision: estimator must be one of"),
+        (["probs.npz", "--bootstrap", "5"], "trevision: bootstrap must be at least 10 replicates, or 0"),
         (["probs.npz", "--level", "90"], "trevision: level must lie"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from trevision.estimation import ProbabilityRows, confident_joint, estimate
-from trevision.estimation.confident_joint import confident_counts
+from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.noise import corrupt, from_cleanlab
 
 ASYMMETRIC = np.array(
@@ -39,7 +39,7 @@ def slow_counts(probs: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArra
 @pytest.mark.parametrize("concentration", [0.1, 1.0, 5.0])
 def test_counts_equal_a_loop_over_the_rows(concentration: float) -> None:
     probs, labels = drawn(400, concentration)
-    counts = confident_counts(ProbabilityRows(probs, labels))
+    counts = CONFIDENT_JOINT.counts(ProbabilityRows(probs, labels))
     np.testing.assert_array_equal(counts, slow_counts(probs, labels))
     assert counts[:, -1].sum() > 0  # some rows are not confident of any class
 
@@ -47,8 +47,8 @@ def test_counts_equal_a_loop_over_the_rows(concentration: float) -> None:
 def test_a_row_of_weight_three_counts_as_three_rows() -> None:
     probs, labels = drawn(60, 1.0)
     weights = np.random.default_rng(1).integers(4, size=60)
-    weighted = confident_counts(ProbabilityRows(probs, labels), weights.astype(float))
-    repeated = confident_counts(ProbabilityRows(probs.repeat(weights, axis=0), labels.repeat(weights)))
+    weighted = CONFIDENT_JOINT.counts(ProbabilityRows(probs, labels), weights.astype(float))
+    repeated = CONFIDENT_JOINT.counts(ProbabilityRows(probs.repeat(weights, axis=0), labels.repeat(weights)))
     np.testing.assert_allclose(weighted, repeated, atol=1e-12)
 
 
@@ -70,7 +70,7 @@ def test_given_labels_stay_as_frequent_as_they_are() -> None:
 def test_a_class_that_no_row_is_labelled_with_gives_no_nan() -> None:
     probs, labels = drawn(200, 0.5)
     labels[labels == 2] = 1
-    found = estimate(probs, labels, method="confident-joint", bootstrap=20)
+    found = estimate(probs, labels, estimator="confident-joint", bootstrap=20)
     np.testing.assert_array_equal(found.transition[2], [0, 0, 1, 0])
     for matrix in (found.transition, found.transition_low, found.transition_high, found.joint):
         assert np.isfinite(matrix).all()
@@ -89,11 +89,11 @@ def test_counts_and_matrix_are_those_of_cleanlab() -> None:
     probs, labels = drawn(4000, 0.05)
     # Where several classes reach their thresholds, cleanlab takes the largest probability of all, the paper
     # the largest of those; these rows are ones on which both agree.
-    ours = confident_counts(ProbabilityRows(probs, labels))[:, :-1]
+    ours = CONFIDENT_JOINT.counts(ProbabilityRows(probs, labels))[:, :-1]
     np.testing.assert_array_equal(ours, count.compute_confident_joint(labels, probs, calibrate=False))
     joint = count.compute_confident_joint(labels, probs)
     _, noise_matrix, _ = count.estimate_latent(joint, labels)
-    found = estimate(probs, labels, method="confident-joint", bootstrap=10)
+    found = estimate(probs, labels, estimator="confident-joint", bootstrap=10)
     # cleanlab rounds the calibrated counts to whole rows.
     rounding = 4 / joint.sum(axis=0).min()
     np.testing.assert_allclose(found.transition, from_cleanlab(noise_matrix), atol=rounding)

@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trevision.estimation import Estimate, Finding, diagnose, diagnosis, estimate
+from trevision.estimation import (
+    Estimate,
+    Estimator,
+    Finding,
+    Hoc,
+    Latent,
+    diagnose,
+    diagnosis,
+    estimate,
+    registry,
+)
 from trevision.estimation.diagnosis import LIMITS
 from trevision.estimation.fit_test import BINS, KINDS, SURENESS, LabelTally
 
@@ -43,11 +53,11 @@ def by_check(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.check: finding for finding in findings}
 
 
-@pytest.mark.parametrize("method", ["confident-joint", "anchor"])
-def test_everything_is_good_where_nothing_is_wrong(method: str) -> None:
+@pytest.mark.parametrize("estimator", ["confident-joint", "anchor"])
+def test_everything_is_good_where_nothing_is_wrong(estimator: str) -> None:
     probs, labels = noisy_rows()
-    findings = diagnose(probs, labels, estimate(probs, labels, method, bootstrap=50))
-    assert [finding.check for finding in findings] == list(LIMITS)
+    findings = diagnose(probs, labels, estimate(probs, labels, estimator, bootstrap=50))
+    assert [finding.check for finding in findings] == [*LIMITS, "convergence"]
     assert {finding.verdict for finding in findings} == {"good"}, findings
 
 
@@ -194,6 +204,32 @@ def test_names_and_estimate_must_fit_the_probabilities() -> None:
         diagnose(probs, labels, made, ["a", "b"])
     with pytest.raises(ValueError, match="of the 2 classes"):
         diagnose(np.full((3, 2), 0.5), [0, 1, 0], made)
+
+
+def test_without_intervals_rare_classes_are_said_not_to_have_been_checked(usual) -> None:
+    probs, labels, _ = usual
+    bare = estimate(probs, labels, "confident-joint", bootstrap=0)
+    findings = by_check(diagnose(probs, labels, bare))
+    assert findings["rare classes"].verdict == "caution"
+    assert findings["rare classes"].value is None
+    assert "was not checked" in findings["rare classes"].sentence
+    others = by_check(diagnose(probs, labels, estimate(probs, labels, "confident-joint", bootstrap=20)))
+    for check in set(findings) - {"rare classes"}:
+        assert findings[check] == others[check]
+
+
+@pytest.mark.parametrize("estimator", [Latent(most_iterations=3), Hoc(most_iterations=3)])
+def test_a_search_that_is_stopped_early_is_a_finding(usual, estimator: Estimator, monkeypatch) -> None:
+    probs, labels, _ = usual
+    assert by_check(diagnose(probs, labels, estimate(probs, labels, estimator.name, 0)))[
+        "convergence"
+    ] == Finding("convergence", "good", None, "The estimate is complete: no search for T stopped early.")
+    monkeypatch.setitem(registry.ESTIMATORS, estimator.name, estimator)
+    stopped = estimate(probs, labels, estimator.name, bootstrap=0)
+    assert not stopped.converged
+    finding = by_check(diagnose(probs, labels, stopped))["convergence"]
+    assert finding.verdict == "caution"
+    assert f"The search of {estimator.name} stopped at its limit" in finding.sentence
 
 
 # ---- the chi-square test itself

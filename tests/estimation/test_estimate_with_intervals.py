@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
 
 from trevision.estimation import (
-    METHODS,
+    LATENT,
     anchor_transition,
     bootstrap,
-    clean_prior,
     estimate,
-    likeliest_prior,
+    likeliest_class_prior,
     noise_rate,
+    solve_class_prior,
 )
 from trevision.noise import corrupt
 
@@ -26,11 +28,11 @@ def certain_rows(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
     return TRUE[clean], corrupt(clean, TRUE, rng)
 
 
-# A new method that is consistent where classes are certain belongs in this list.
-@pytest.mark.parametrize("method", ["confident-joint"])
+# A new estimator that is consistent where classes are certain belongs in this list.
+@pytest.mark.parametrize("estimator", ["confident-joint"])
 @pytest.mark.parametrize("resampling", ["rows", "counts"])
 def test_intervals_hold_the_planted_truth_in_about_their_nominal_share(
-    method: str, resampling: str, monkeypatch
+    estimator: str, resampling: str, monkeypatch
 ) -> None:
     if resampling == "counts":
         monkeypatch.setattr(bootstrap, "MOST_REESTIMATED", 0)
@@ -38,11 +40,11 @@ def test_intervals_hold_the_planted_truth_in_about_their_nominal_share(
     entries, rates, priors = [], [], []
     for draw in range(120):
         probs, labels = certain_rows(600, rng)
-        found = estimate(probs, labels, method, bootstrap=80, level=0.9, random_state=draw)
+        found = estimate(probs, labels, estimator, bootstrap=80, level=0.9, random_state=draw)
         assert found.resampling == resampling
         entries.append((found.transition_low <= TRUE) & (found.transition_high >= TRUE))
         rates.append(found.noise_rate_low <= 1 - PRIOR @ TRUE.diagonal() <= found.noise_rate_high)
-        priors.append((found.prior_low <= PRIOR) & (found.prior_high >= PRIOR))
+        priors.append((found.class_prior_low <= PRIOR) & (found.class_prior_high >= PRIOR))
     # 120 draws tell a share of 0.9 to within 0.03 (one standard error); entries of one matrix hang together.
     assert np.mean(entries) == pytest.approx(0.9, abs=0.05)
     assert np.mean(rates) == pytest.approx(0.9, abs=0.08)
@@ -60,7 +62,7 @@ def overlapping_rows(n: int, apart: float, rng: np.random.Generator) -> tuple[np
 
 def afford(monkeypatch, rows: int, replicates: int) -> None:
     """Make `latent`, for three classes, estimate that many rows anew in every replicate, and no more."""
-    passes = METHODS["latent"].passes
+    passes = LATENT.passes
     monkeypatch.setattr(bootstrap, "MOST_REESTIMATED", rows * 3 * passes * replicates)
 
 
@@ -106,13 +108,13 @@ def test_a_part_of_the_rows_gives_intervals_of_the_width_that_all_of_them_do(mon
     assert told == [(done, 60) for done in range(1, 61)]
 
 
-@pytest.mark.parametrize(("method", "seed"), [("anchor", 4), ("dual-t", 9)])
-def test_intervals_hold_the_estimate_itself_even_where_replicates_do_not(method: str, seed: int) -> None:
+@pytest.mark.parametrize(("estimator", "seed"), [("anchor", 4), ("dual-t", 9)])
+def test_intervals_hold_the_estimate_itself_even_where_replicates_do_not(estimator: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.full(3, 0.2), size=5)  # hardly more rows than classes
-    found = estimate(probs, rng.integers(3, size=5), method, bootstrap=20)
-    assert (found.prior_low <= found.prior).all()
-    assert (found.prior_high >= found.prior).all()
+    found = estimate(probs, rng.integers(3, size=5), estimator, bootstrap=20)
+    assert (found.class_prior_low <= found.class_prior).all()
+    assert (found.class_prior_high >= found.class_prior).all()
     assert (found.transition_low <= found.transition).all()
     assert (found.transition_high >= found.transition).all()
 
@@ -147,10 +149,10 @@ def test_prior_rate_and_joint_belong_to_the_transition() -> None:
     probs, labels = certain_rows(3000, np.random.default_rng(4))
     found = estimate(probs, labels, "confident-joint")
     assert found.joint.sum() == pytest.approx(3000)
-    np.testing.assert_allclose(found.joint.sum(axis=1), 3000 * found.prior)
+    np.testing.assert_allclose(found.joint.sum(axis=1), 3000 * found.class_prior)
     np.testing.assert_allclose(found.joint, found.joint.sum(axis=1, keepdims=True) * found.transition)
     assert found.noise_rate == pytest.approx(1 - np.trace(found.joint) / 3000)
-    assert found.noise_rate == pytest.approx(noise_rate(found.transition, found.prior))
+    assert found.noise_rate == pytest.approx(noise_rate(found.transition, found.class_prior))
     np.testing.assert_allclose(found.joint.sum(axis=0), np.bincount(labels), atol=1e-9)
 
 
@@ -174,10 +176,10 @@ def test_many_classes_are_estimated_in_blocks(monkeypatch) -> None:
     np.testing.assert_array_equal(found.transition_high, whole.transition_high)
 
 
-# ---- the method of anchor points
+# ---- the estimator of anchor points
 
 
-def test_anchor_method_reads_t_off_the_rows_that_anchor_transition_does() -> None:
+def test_anchor_estimator_reads_t_off_the_rows_that_anchor_transition_does() -> None:
     rng = np.random.default_rng(7)
     probs = rng.dirichlet(np.ones(3), size=400) @ TRUE
     labels = (probs.cumsum(axis=1) < rng.random((400, 1))).sum(axis=1)
@@ -186,24 +188,50 @@ def test_anchor_method_reads_t_off_the_rows_that_anchor_transition_does() -> Non
 
 
 def test_likeliest_prior_solves_for_the_prior_where_there_is_one() -> None:
-    np.testing.assert_allclose(likeliest_prior(TRUE, PRIOR @ TRUE), PRIOR, atol=1e-6)
-    np.testing.assert_allclose(clean_prior(TRUE, PRIOR @ TRUE), PRIOR, atol=1e-12)
+    np.testing.assert_allclose(likeliest_class_prior(TRUE, PRIOR @ TRUE), PRIOR, atol=1e-6)
+    np.testing.assert_allclose(solve_class_prior(TRUE, PRIOR @ TRUE), PRIOR, atol=1e-12)
 
 
 def test_likeliest_prior_is_a_prior_where_none_explains_the_labels() -> None:
     # T puts at most 0.15 of any class on the last label but its own: more than 0.7 of it cannot be.
-    assert clean_prior(TRUE, [0.0, 0.0, 1.0]) is None
-    np.testing.assert_allclose(likeliest_prior(TRUE, [0.0, 0.0, 1.0]), [0, 0, 1], atol=1e-6)
+    assert solve_class_prior(TRUE, [0.0, 0.0, 1.0]) is None
+    np.testing.assert_allclose(likeliest_class_prior(TRUE, [0.0, 0.0, 1.0]), [0, 0, 1], atol=1e-6)
 
 
 # ---- choices
 
 
+def test_without_a_bootstrap_the_estimate_is_the_same_and_has_no_intervals() -> None:
+    probs, labels = certain_rows(400, np.random.default_rng(8))
+    bare, whole = estimate(probs, labels, bootstrap=0), estimate(probs, labels, bootstrap=10)
+    np.testing.assert_array_equal(bare.transition, whole.transition)
+    assert (bare.noise_rate, bare.bootstrap, bare.resampling) == (whole.noise_rate, 0, None)
+    for name in ("transition", "class_prior", "noise_rate"):
+        for end in ("low", "high"):
+            assert getattr(bare, f"{name}_{end}") is None
+            assert getattr(whole, f"{name}_{end}") is not None
+
+
+def test_the_default_number_of_replicates_is_the_same_everywhere() -> None:
+    from trevision.classifier import TRevisionClassifier
+    from trevision.cli.issues import issues
+    from trevision.issues import find_label_issues
+    from trevision.runs.label_issues import find_run_issues
+    from trevision.runs.noise_estimate import Estimating
+
+    places = (estimate, find_label_issues, TRevisionClassifier.find_label_issues, issues, find_run_issues)
+    for function in (*places, Estimating):
+        assert signature(function).parameters["bootstrap"].default == 200
+
+
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"method": "magic"}, "method must be one of latent, latent-unpooled, confident-joint, anchor"),
-        ({"bootstrap": 3}, "bootstrap must be at least 10"),
+        ({"estimator": "magic"}, "estimator must be one of latent, latent-unpooled, confident-joint, anchor"),
+        ({"estimator": "confident"}, "got 'confident'; did you mean confident-joint?"),
+        ({"bootstrap": 1}, "at least 10 replicates, or 0 for no intervals, got 1"),
+        ({"bootstrap": 9}, "at least 10 replicates, or 0 for no intervals, got 9"),
+        ({"bootstrap": -1}, "at least 10 replicates, or 0 for no intervals, got -1"),
         ({"level": 90}, "ninety per cent is written 0.9"),
     ],
 )

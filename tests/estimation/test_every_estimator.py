@@ -16,12 +16,12 @@ import pytest
 from scipy.stats import chi2
 
 from trevision.estimation import (
-    METHODS,
+    ESTIMATORS,
+    LATENT,
     ProbabilityRows,
     Solution,
     anchor_points,
     estimate,
-    latent,
     transition_error,
     usual_percentile,
 )
@@ -88,13 +88,13 @@ def sharpened(probs: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def shown_to(method: str, here: World) -> np.ndarray:
-    """The probabilities that meet the assumptions of a method.
+def shown_to(estimator: str, here: World) -> np.ndarray:
+    """The probabilities that meet the assumptions of an estimator.
 
     Those of dual-t are a contradiction for the exact posterior (see below); it is made for a network that is
     far surer of its labels than they deserve.
     """
-    return sharpened(here.probs) if method == "dual-t" else here.probs
+    return sharpened(here.probs) if estimator == "dual-t" else here.probs
 
 
 # ---- how far off each may be
@@ -136,7 +136,7 @@ def off_by_likelihood(here: World, found: Solution) -> float:
     certain rows that is sum_ij n_i D[i, j]^2 / T[i, j] for a move D of T, whence by Cauchy and Schwarz
     sum_ij |D[i, j]| <= sqrt(q sum_i 1 / n_i).
     """
-    quantile = chi2.ppf(latent.ABOUT_AS_LIKELY, SIZE * (SIZE + 1))
+    quantile = chi2.ppf(LATENT.about_as_likely, SIZE * (SIZE + 1))
     return math.sqrt(quantile * (1 / (ROWS * PRIOR)).sum()) / SIZE + here.luck * here.floor
 
 
@@ -186,7 +186,7 @@ def consensus_moves(here: World, found: Solution) -> tuple[np.ndarray, np.ndarra
         slopes[:, place] = (moments(truth + step) - moments(truth - step)) / 2e-6
     answer = np.linalg.pinv(slopes)
 
-    a, b, c = (here.probs[found.consensus.triples[:, place]] for place in range(3))
+    a, b, c = (here.probs[found.state.triples[:, place]] for place in range(3))
     expected = np.einsum("tj,tk,tl->jkl", a, b, c) / len(a)
     expected = [expected.sum(axis=(1, 2)), expected.sum(axis=2).ravel(), expected.ravel()]
     bias = answer @ (np.concatenate(expected) - moments(truth))
@@ -226,16 +226,16 @@ OFF = {
 
 
 @cache
-def solved(method: str, kind: str) -> Solution:
+def solved(estimator: str, kind: str) -> Solution:
     here = world(kind)
-    return METHODS[method].solve(ProbabilityRows(shown_to(method, here), here.labels), None)
+    return ESTIMATORS[estimator].solve(ProbabilityRows(shown_to(estimator, here), here.labels))
 
 
 @pytest.mark.parametrize("kind", MATRICES)
-@pytest.mark.parametrize("method", METHODS)
-def test_a_planted_matrix_is_recovered_as_closely_as_theory_says(method: str, kind: str) -> None:
-    here, found = world(kind), solved(method, kind)
-    tolerance = OFF[method](here, found)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_planted_matrix_is_recovered_as_closely_as_theory_says(estimator: str, kind: str) -> None:
+    here, found = world(kind), solved(estimator, kind)
+    tolerance = OFF[estimator](here, found)
     assert transition_error(found.transition, here.transition) < tolerance
     # The claim has content: T transposed, or no noise at all, would not pass.
     for wrong in (here.transition.T, np.eye(SIZE)):
@@ -243,18 +243,18 @@ def test_a_planted_matrix_is_recovered_as_closely_as_theory_says(method: str, ki
     np.testing.assert_allclose(found.transition.sum(axis=1), 1, atol=1e-9)
 
 
-def prior_off(method: str, here: World, found: Solution) -> float:
+def class_prior_off(estimator: str, here: World, found: Solution) -> float:
     """By how much P(clean) may be off, entries summed."""
 
     def luck(variance: np.ndarray) -> float:
         return 2.0 * MEAN_OF_ABSOLUTE_NORMAL * np.sqrt(variance).sum()
 
     own = luck(PRIOR * (1 - PRIOR) / ROWS)
-    if method in ("latent", "latent-unpooled", "confident-joint", "counted"):
+    if estimator in ("latent", "latent-unpooled", "confident-joint", "counted"):
         # Rows are counted in the class they seem to be of; what an estimate adds to the sampling error of
         # the classes is the rows that it moves from one class to another, of which T's error has its share.
-        return own + OFF[method](here, found) - here.luck * here.floor + here.floor
-    if method == "hoc":
+        return own + OFF[estimator](here, found) - here.luck * here.floor + here.floor
+    if estimator == "hoc":
         bias, moved, shares = consensus_moves(here, found)
         spread = deviations_of(shares_moved(moved), shares, ROWS)
         return float(np.abs(shares_moved(bias)).sum()) + luck(spread**2)
@@ -267,12 +267,12 @@ def prior_off(method: str, here: World, found: Solution) -> float:
 
 
 @pytest.mark.parametrize("kind", MATRICES)
-@pytest.mark.parametrize("method", METHODS)
-def test_the_clean_prior_comes_with_the_matrix(method: str, kind: str) -> None:
-    here, found = world(kind), solved(method, kind)
-    allowed = prior_off(method, here, found)
-    assert np.abs(found.prior - PRIOR).sum() < allowed
-    assert found.prior.sum() == pytest.approx(1)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_class_prior_comes_with_the_matrix(estimator: str, kind: str) -> None:
+    here, found = world(kind), solved(estimator, kind)
+    allowed = class_prior_off(estimator, here, found)
+    assert np.abs(found.class_prior - PRIOR).sum() < allowed
+    assert found.class_prior.sum() == pytest.approx(1)
     # The claim has content: neither equal classes nor the shares of the given labels would pass.
     for wrong in (np.full(SIZE, 1 / SIZE), PRIOR @ here.transition):
         assert np.abs(wrong - PRIOR).sum() > allowed
@@ -283,7 +283,7 @@ def test_dual_t_takes_an_exact_posterior_through_t_twice(kind: str) -> None:
     # F = T read off anchors, and S = T counted: the intermediate class is a noisy label in one, and in the
     # other the likeliest class. Where rows are certain the product is T T, whatever the number of rows.
     here = world(kind)
-    found = METHODS["dual-t"].solve(ProbabilityRows(here.probs, here.labels), None).transition
+    found = ESTIMATORS["dual-t"].solve(ProbabilityRows(here.probs, here.labels)).transition
     points = anchor_points(here.probs, usual_percentile(SIZE))
     first = 2 * (1 - here.posterior[points, range(SIZE)].mean())
     tolerance = first + off_by_counting(here, solved("counted", kind))
@@ -293,19 +293,19 @@ def test_dual_t_takes_an_exact_posterior_through_t_twice(kind: str) -> None:
     assert transition_error(twice, here.transition) > 4 * tolerance
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_intervals_are_as_wide_as_sampling_says(method: str) -> None:
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_intervals_are_as_wide_as_sampling_says(estimator: str) -> None:
     here, rows = world("dense"), 1500
-    found = estimate(shown_to(method, here)[:rows], here.labels[:rows], method, bootstrap=20)
+    found = estimate(shown_to(estimator, here)[:rows], here.labels[:rows], estimator, bootstrap=20)
     widths = (found.transition_high - found.transition_low).diagonal()
     kept = here.transition.diagonal()
     deviations = np.sqrt(kept * (1 - kept) / (rows * PRIOR))
-    if method == "anchor":
+    if estimator == "anchor":
         # The surest row stays nearly as sure whatever rows are drawn: no label takes part in its choice.
         assert widths.max() < deviations.min()
         return
-    if method == "hoc":
-        _, moved, shares = consensus_moves(here, solved(method, "dense"))
+    if estimator == "hoc":
+        _, moved, shares = consensus_moves(here, solved(estimator, "dense"))
         deviations = deviations_of(entries(moved), shares, rows).diagonal()
     # The ends of the 90 % are the least and the most of twenty replicates. Those of a normal number are 3.7
     # standard deviations apart, give or take 0.7; that is one of four entries, so three such are allowed.

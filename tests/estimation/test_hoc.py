@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from trevision import noise
-from trevision.estimation import ProbabilityRows, fit_hoc, hoc, transition_error
-from trevision.estimation.hoc import label_triples, nearest_two, triple_counts
+from trevision.estimation import ProbabilityRows, Solution, hoc, search, transition_error
+from trevision.estimation.hoc import HOC, Hoc, Moments, nearest_two, triple_counts
 
 DENSE = np.array(
     [[0.60, 0.25, 0.10, 0.05], [0.02, 0.70, 0.20, 0.08], [0.30, 0.10, 0.50, 0.10], [0.15, 0.05, 0.20, 0.60]]
@@ -22,6 +22,11 @@ def drawn(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.full(4, 0.3), size=n) @ DENSE
     return probs, (probs.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+
+
+def triples_of(solution: Solution) -> np.ndarray:
+    assert isinstance(solution.state, hoc.Consensus)
+    return solution.state.triples
 
 
 def slow_triples(probs: np.ndarray) -> dict[int, tuple[int, int]]:
@@ -41,11 +46,10 @@ def slow_triples(probs: np.ndarray) -> dict[int, tuple[int, int]]:
 
 @pytest.mark.parametrize("distances", [1, 500, 2**22])
 def test_triples_and_their_counts_are_those_of_a_slow_loop(distances: int, monkeypatch) -> None:
-    monkeypatch.setattr(hoc, "JITTER", 0.0)
     monkeypatch.setattr(hoc, "DISTANCES_AT_ONCE", distances)
     probs, labels = drawn(120)
     rows = ProbabilityRows(probs, labels)
-    triples = label_triples(rows)
+    triples = Hoc(jitter=0.0).label_triples(rows)
     slow = slow_triples(probs)
     assert {int(a): (int(b), int(c)) for a, b, c in triples} == slow
     counts = np.zeros((4, 4, 4))
@@ -54,10 +58,9 @@ def test_triples_and_their_counts_are_those_of_a_slow_loop(distances: int, monke
     np.testing.assert_array_equal(triple_counts(rows, triples), counts)
 
 
-def test_rows_in_parts_have_their_neighbours_in_their_part(monkeypatch) -> None:
-    monkeypatch.setattr(hoc, "ROWS_TOGETHER", 50)
+def test_rows_in_parts_have_their_neighbours_in_their_part() -> None:
     probs, labels = drawn(190)
-    triples = label_triples(ProbabilityRows(probs, labels))
+    triples = Hoc(rows_together=50).label_triples(ProbabilityRows(probs, labels))
     assert sorted(triples[:, 0].tolist()) == list(range(190))
     parts = [set(), set(), set(), set()]  # 47 or 48 rows each, one after the other
     ends = np.cumsum([48, 48, 47, 47])
@@ -67,16 +70,16 @@ def test_rows_in_parts_have_their_neighbours_in_their_part(monkeypatch) -> None:
         assert len({*triples[first, :].tolist()}) == 3
 
 
-def test_of_many_rows_a_part_is_taken_and_always_the_same(monkeypatch) -> None:
-    monkeypatch.setattr(hoc, "MOST_TRIPLES", 100)
+def test_of_many_rows_a_part_is_taken_and_always_the_same() -> None:
+    some = Hoc(most_triples=100)
     probs, labels = drawn(400)
     rows = ProbabilityRows(probs, labels)
     np.random.seed(1)  # noqa: NPY002 - the global generator must not matter, nor be touched
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    triples = label_triples(rows)
+    triples = some.label_triples(rows)
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
     assert len(triples) == len(set(triples[:, 0].tolist())) == 100
-    np.testing.assert_array_equal(label_triples(rows), triples)
+    np.testing.assert_array_equal(some.label_triples(rows), triples)
 
 
 def test_rows_that_a_model_does_not_tell_apart_do_not_all_have_the_same_neighbours() -> None:
@@ -84,9 +87,10 @@ def test_rows_that_a_model_does_not_tell_apart_do_not_all_have_the_same_neighbou
     rng = np.random.default_rng(0)
     clean = rng.integers(4, size=4000)
     labels = noise.corrupt(clean, DENSE, rng)
-    found = fit_hoc(ProbabilityRows(DENSE[clean], labels))
-    assert np.bincount(found.triples[:, 1]).max() < 15
-    assert (clean[found.triples] == clean[found.triples[:, :1]]).all()
+    found = HOC.solve(ProbabilityRows(DENSE[clean], labels))
+    triples = triples_of(found)
+    assert np.bincount(triples[:, 1]).max() < 15
+    assert (clean[triples] == clean[triples[:, :1]]).all()
     assert transition_error(found.transition, DENSE) < 0.15
 
 
@@ -115,11 +119,10 @@ def test_exact_frequencies_of_triples_give_the_matrix_and_the_prior(matrix: np.n
     prior = np.arange(2.0, size + 2)
     prior /= prior.sum()
     counts = expected_counts(matrix, prior)
-    monkeypatch.setattr(hoc, "label_triples", lambda rows: np.zeros((1, 3), dtype=np.int64))
     monkeypatch.setattr(hoc, "triple_counts", lambda *_: counts)
-    found = fit_hoc(ProbabilityRows(np.full((3, size), 1 / size), np.zeros(3, dtype=int)))
+    found = HOC.solve(ProbabilityRows(np.full((3, size), 1 / size), np.zeros(3, dtype=int)))
     np.testing.assert_allclose(found.transition, matrix, atol=2e-3)
-    np.testing.assert_allclose(found.prior, prior, atol=2e-3)
+    np.testing.assert_allclose(found.class_prior, prior, atol=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -127,9 +130,9 @@ def test_unequal_classes_under_pair_noise_do_not_trap_the_search(seed: int) -> N
     """From the general start alone, three of these eight end in a local minimum (errors 0.26 to 0.46)."""
     matrix = noise.parse("pair-45", 4)
     prior = np.random.default_rng(seed).dirichlet(np.full(4, 3.0))
-    found = hoc.Moments.of(expected_counts(matrix, prior)).matched()
+    found = HOC.matched(Moments.of(expected_counts(matrix, prior)))
     np.testing.assert_allclose(found.transition, matrix, atol=2e-3)
-    np.testing.assert_allclose(found.prior, prior, atol=2e-3)
+    np.testing.assert_allclose(found.class_prior, prior, atol=2e-3)
 
 
 def test_slopes_of_the_mismatch_are_its_finite_differences(monkeypatch) -> None:
@@ -142,9 +145,9 @@ def test_slopes_of_the_mismatch_are_its_finite_differences(monkeypatch) -> None:
         seen.append(objective)
         raise Stopped
 
-    monkeypatch.setattr(hoc, "minimize", stop)
+    monkeypatch.setattr(search, "minimize", stop)
     with pytest.raises(Stopped):
-        fit_hoc(ProbabilityRows(*drawn(60)))
+        HOC.solve(ProbabilityRows(*drawn(60)))
     (objective,) = seen
     point = np.random.default_rng(1).normal(size=4 + 16)
     _, slopes = objective(point)
@@ -170,9 +173,9 @@ def test_a_bootstrap_weighs_each_triple_as_one_draw_and_together_with_those_it_s
 
 def test_weights_of_one_change_nothing_and_a_start_is_continued() -> None:
     rows = ProbabilityRows(*drawn(500))
-    found = fit_hoc(rows)
-    again = fit_hoc(rows, np.ones(500), found)
-    assert again.triples is found.triples
+    found = HOC.solve(rows)
+    again = HOC.solve(rows, np.ones(500), start=found)
+    assert again.state is found.state
     np.testing.assert_allclose(again.transition, found.transition, atol=1e-3)
 
 
@@ -183,7 +186,8 @@ def test_the_nearest_of_rows_on_a_line_are_the_next_on_it() -> None:
 
 def test_too_few_rows_and_too_many_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="a row and its two neighbours, got 2 rows"):
-        fit_hoc(ProbabilityRows(np.full((2, 2), 0.5), [0, 1]))
-    size = hoc.MOST_CLASSES + 1
-    with pytest.raises(ValueError, match="up to 100 classes, got 101; use the confident joint"):
-        fit_hoc(ProbabilityRows(np.full((4, size), 1 / size), [0, 1, 2, 3]))
+        HOC.solve(ProbabilityRows(np.full((2, 2), 0.5), [0, 1]))
+    assert HOC.most_classes is not None
+    size = HOC.most_classes + 1
+    with pytest.raises(ValueError, match="hoc is for up to 100 classes, got 101"):
+        HOC.solve(ProbabilityRows(np.full((4, size), 1 / size), [0, 1, 2, 3]))

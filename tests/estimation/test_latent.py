@@ -12,15 +12,15 @@ from sklearn.model_selection import cross_val_predict
 
 from trevision import noise
 from trevision.estimation import (
+    LATENT,
+    Latent,
     ProbabilityRows,
     clean_given_label,
     confident_joint,
     counted_transition,
     estimate,
-    fit_latent,
-    latent,
     pooled_transition,
-    solve_knowing,
+    search,
     transition_error,
 )
 from trevision.estimation.posterior import nearest_on_simplex
@@ -46,7 +46,7 @@ def gaussian_rows(n: int, transition: np.ndarray, seed: int = 0) -> tuple[np.nda
 def test_exact_posteriors_give_the_planted_matrix_near_the_sampling_floor(transition: np.ndarray) -> None:
     probs, labels, clean = gaussian_rows(10_000, transition)
     floor = transition_error(counted_transition(clean, labels, 3), transition)
-    found = fit_latent(ProbabilityRows(probs, labels)).transition
+    found = LATENT.fit(ProbabilityRows(probs, labels)).transition
     # The floor knows the clean labels; a posterior that is sure of nearly all rows costs little beside it.
     assert transition_error(found, transition) < 2.5 * floor + 0.02
 
@@ -56,8 +56,8 @@ def test_probabilities_that_are_too_soft_or_too_sharp_give_the_matrix_of_exact_o
     probs, labels, clean = gaussian_rows(20_000, DENSE)
     distorted = probs**power
     distorted /= distorted.sum(axis=1, keepdims=True)
-    found = fit_latent(ProbabilityRows(distorted, labels))
-    exact = fit_latent(ProbabilityRows(probs, labels))
+    found = LATENT.fit(ProbabilityRows(distorted, labels))
+    exact = LATENT.fit(ProbabilityRows(probs, labels))
     # Anchor points are off by 0.42 and 0.45 there: they take such probabilities at their word.
     assert transition_error(found.transition, exact.transition) < 0.002
     floor = transition_error(counted_transition(clean, labels, 3), DENSE)
@@ -75,16 +75,16 @@ def test_a_models_own_probabilities_give_a_better_matrix_than_the_confident_join
     probs = cross_val_predict(model, x, labels, cv=5, method="predict_proba")
     joint = confident_joint(probs, labels)
     rival = transition_error(joint / joint.sum(axis=1, keepdims=True), transition)
-    assert transition_error(fit_latent(ProbabilityRows(probs, labels)).transition, transition) < 0.7 * rival
+    assert transition_error(LATENT.fit(ProbabilityRows(probs, labels)).transition, transition) < 0.7 * rival
 
 
 def test_slopes_of_the_objective_are_its_finite_differences(monkeypatch) -> None:
     probs, labels, _ = gaussian_rows(60, DENSE)
     seen = []
     monkeypatch.setattr(
-        latent, "minimize", lambda objective, start, **_: seen.append(objective) or _Result(start)
+        search, "minimize", lambda objective, start, **_: seen.append(objective) or _Result(start)
     )
-    fit_latent(ProbabilityRows(probs, labels))
+    LATENT.fit(ProbabilityRows(probs, labels))
     rng = np.random.default_rng(1)
     for objective in (seen[0], seen[3]):  # from log p, and from the corrected p
         point = rng.normal(size=3 * 3 + 3 + 3 * 3) / 2
@@ -98,7 +98,7 @@ def test_slopes_of_the_objective_are_its_finite_differences(monkeypatch) -> None
 
 class _Result:
     def __init__(self, x: np.ndarray) -> None:
-        self.x, self.fun = x, 0.0
+        self.x, self.fun, self.success = x, 0.0, True
 
 
 def test_a_row_of_weight_two_counts_as_two_rows() -> None:
@@ -106,28 +106,27 @@ def test_a_row_of_weight_two_counts_as_two_rows() -> None:
     weights = np.ones(900)
     weights[:300] = 2
     twice = np.concatenate([np.arange(900), np.arange(300)])
-    weighted = fit_latent(ProbabilityRows(probs, labels), weights)
-    repeated = fit_latent(ProbabilityRows(probs[twice], labels[twice]))
+    weighted = LATENT.fit(ProbabilityRows(probs, labels), weights)
+    repeated = LATENT.fit(ProbabilityRows(probs[twice], labels[twice]))
     np.testing.assert_allclose(weighted.transition, repeated.transition, atol=0.01)
 
 
-def test_a_part_of_many_rows_gives_nearly_the_matrix_of_all(monkeypatch) -> None:
+def test_a_part_of_many_rows_gives_nearly_the_matrix_of_all() -> None:
     probs, labels, _ = gaussian_rows(20_000, DENSE)
-    whole = fit_latent(ProbabilityRows(probs, labels))
-    monkeypatch.setattr(latent, "MOST_NUMBERS", 3 * 5000)
-    part = fit_latent(ProbabilityRows(probs, labels))
+    whole = LATENT.fit(ProbabilityRows(probs, labels))
+    part = Latent(most_numbers=3 * 5000).fit(ProbabilityRows(probs, labels))
     assert part.counts.sum() == pytest.approx(20_000)
     assert transition_error(part.transition, whole.transition) < 0.03
 
 
 def test_latent_classes_are_named_by_their_commonest_label() -> None:
     probs, labels, _ = gaussian_rows(3000, DENSE)
-    start = fit_latent(ProbabilityRows(probs, labels))
+    start = LATENT.fit(ProbabilityRows(probs, labels))
     order = [2, 0, 1]
     swapped = replace(
         start, transition=start.transition[order], link=start.link[:, order], bias=start.bias[order]
     )
-    again = fit_latent(ProbabilityRows(probs, labels), start=swapped)
+    again = LATENT.fit(ProbabilityRows(probs, labels), start=swapped)
     # Under the names of `swapped` the distance would be above 1.
     assert transition_error(again.transition, DENSE) < 0.15
 
@@ -135,19 +134,20 @@ def test_latent_classes_are_named_by_their_commonest_label() -> None:
 def test_a_class_that_no_row_is_labelled_with_gives_no_nan() -> None:
     probs, labels, _ = gaussian_rows(600, DENSE)
     kept = labels != 2
-    found = fit_latent(ProbabilityRows(probs[kept], labels[kept]))
+    found = LATENT.fit(ProbabilityRows(probs[kept], labels[kept]))
     assert np.isfinite(found.transition).all()
     np.testing.assert_allclose(found.transition.sum(axis=1), 1)
 
 
 def test_very_many_classes_are_left_to_the_confident_joint() -> None:
-    size = latent.MOST_CLASSES + 1
+    assert LATENT.most_classes is not None
+    size = LATENT.most_classes + 1
     probs = np.full((size, size), 0.1 / (size - 1))
     np.fill_diagonal(probs, 0.9)
     labels = np.arange(size)
-    with pytest.raises(ValueError, match="for up to 100 classes, got 101; use the confident joint"):
-        fit_latent(ProbabilityRows(probs, labels))
-    assert estimate(probs, labels, bootstrap=10).method == "confident-joint"
+    with pytest.raises(ValueError, match="latent is for up to 100 classes, got 101"):
+        LATENT.fit(ProbabilityRows(probs, labels))
+    assert estimate(probs, labels, bootstrap=10).estimator == "confident-joint"
 
 
 def test_a_label_speaks_for_a_class_by_bayes_rule() -> None:
@@ -182,7 +182,7 @@ def test_what_is_known_of_t_is_kept_by_the_fit_and_helps_it_if_true() -> None:
     rows = ProbabilityRows(probs, labels)
 
     def fitted(knowledge: Prior | None) -> np.ndarray:
-        return fit_latent(rows, knowledge=knowledge).transition
+        return LATENT.fit(rows, knowledge=knowledge).transition
 
     free = transition_error(fitted(None), transition)
     true = fitted(Prior(support=transition > 0, known_rows={0: transition[0]}))
@@ -199,20 +199,20 @@ def test_symmetry_and_dominance_are_laid_on_the_fitted_matrix() -> None:
     probs, labels, _ = gaussian_rows(600, DENSE)
     knowledge = Prior(symmetric=True)
     rows = ProbabilityRows(probs, labels)
-    expected = knowledge.project(fit_latent(rows).transition)
-    np.testing.assert_allclose(fit_latent(rows, knowledge=knowledge).transition, expected)
-    pooled = knowledge.project(pooled_transition(fit_latent(rows, knowledge=knowledge).counts))
-    np.testing.assert_allclose(solve_knowing("latent", rows, knowledge).transition, pooled)
+    expected = knowledge.project(LATENT.fit(rows).transition)
+    np.testing.assert_allclose(LATENT.fit(rows, knowledge=knowledge).transition, expected)
+    pooled = knowledge.project(pooled_transition(LATENT.fit(rows, knowledge=knowledge).counts))
+    np.testing.assert_allclose(LATENT.solve(rows, knowledge=knowledge).transition, pooled)
 
 
 def test_slopes_under_knowledge_are_finite_differences_and_zero_where_t_is_known(monkeypatch) -> None:
     probs, labels, _ = gaussian_rows(60, DENSE)
     seen = []
     monkeypatch.setattr(
-        latent, "minimize", lambda objective, start, **_: seen.append(objective) or _Result(start)
+        search, "minimize", lambda objective, start, **_: seen.append(objective) or _Result(start)
     )
     support = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1]])
-    fit_latent(ProbabilityRows(probs, labels), knowledge=Prior(support=support, known_rows={2: DENSE[2]}))
+    LATENT.fit(ProbabilityRows(probs, labels), knowledge=Prior(support=support, known_rows={2: DENSE[2]}))
     point = np.random.default_rng(1).normal(size=3 * 3 + 3 + 3 * 3) / 2
     _, slopes = seen[0](point)
     for place in range(len(point)):
@@ -222,3 +222,16 @@ def test_slopes_under_knowledge_are_finite_differences_and_zero_where_t_is_known
         assert slopes[place] == pytest.approx(difference, abs=1e-6)
     of_t = slopes[12:].reshape(3, 3)
     assert np.array_equal(of_t != 0, [[True, True, False], [True, True, True], [False, False, False]])
+
+
+def test_a_fit_that_is_cut_short_while_it_gains_is_not_called_converged() -> None:
+    probs, labels, _ = gaussian_rows(2000, DENSE)
+    rows = ProbabilityRows(probs, labels)
+    poor = LATENT.start_from(noise.symmetric(3, 0.6))
+    whole, few = LATENT.fit(rows, start=poor), Latent(most_iterations=3).fit(rows, start=poor)
+    assert whole.converged
+    assert not few.converged
+    # It was still on its way: what it lacks is far above what counts as nothing.
+    assert 2000 * (few.objective - whole.objective) > 2 * LATENT.negligible_gain
+    # At its limit, a search that starts where the whole one ended has arrived.
+    assert Latent(most_iterations=1).fit(rows, start=whole).converged

@@ -25,12 +25,12 @@ def test_chunks_put_together_are_the_rows_in_their_order(numbers: int, monkeypat
     assert max(chunk.probs.size for chunk in chunks) <= max(3, numbers)
 
 
-@pytest.mark.parametrize("method", ["confident-joint", "anchor", "dual-t", "hoc", "counted"])
-def test_estimates_do_not_depend_on_the_chunks(method: str, monkeypatch) -> None:
+@pytest.mark.parametrize("estimator", ["confident-joint", "anchor", "dual-t", "hoc", "counted"])
+def test_estimates_do_not_depend_on_the_chunks(estimator: str, monkeypatch) -> None:
     probs, labels = random_probs(200), np.random.default_rng(1).integers(3, size=200)
-    whole = estimate(probs, labels, method, bootstrap=20)
+    whole = estimate(probs, labels, estimator, bootstrap=20)
     monkeypatch.setattr(rows, "NUMBERS_AT_ONCE", 40)
-    parts = estimate(probs, labels, method, bootstrap=20)
+    parts = estimate(probs, labels, estimator, bootstrap=20)
     np.testing.assert_allclose(parts.transition, whole.transition, atol=1e-12)
     np.testing.assert_allclose(parts.transition_high, whole.transition_high, atol=1e-6)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from trevision import estimation
 from trevision.data.noisy import split
-from trevision.estimation import METHODS, ProbabilityRows, dual_transition, trusted_transition
+from trevision.estimation import ProbabilityRows, dual_transition, trusted_transition
 from trevision.methods.cross_fit import cross_fit, fold_of, with_out_of_sample
 from trevision.methods.options import Options
 from trevision.methods.problem import OutOfSample, Problem, network_seed
@@ -140,14 +141,16 @@ def predicted_problem(estimator: str, **schedule) -> Problem:
     return replace(setting, out_of_sample=found)
 
 
-@pytest.mark.parametrize("estimator", [name for name in METHODS if name != "anchor"])
+@pytest.mark.parametrize(
+    "estimator", [name for name, one in estimation.ESTIMATORS.items() if one.needs_out_of_sample]
+)
 def test_every_estimator_but_anchor_has_the_out_of_sample_predictions_and_its_zeros_filled(estimator: str):
     check_options(Options(estimator=estimator), "forward")
     setting = predicted_problem(estimator)
     made = estimate_transition(setting, None).matrix
-    found = METHODS[estimator].solve(ProbabilityRows(*setting.out_of_sample.rows(setting.data)), None)
+    found = estimation.ESTIMATORS[estimator].solve(ProbabilityRows(*setting.out_of_sample.rows(setting.data)))
     for i in range(2):
-        rows = 400 * found.prior[i]
+        rows = 400 * found.class_prior[i]
         for j in range(2):
             # Half a label of each class, shared out among two labels.
             expected = (rows * found.transition[i, j] + 0.25) / (rows + 0.5)
@@ -171,7 +174,7 @@ def test_a_single_row_cannot_be_predicted_out_of_sample():
 
 
 def test_estimators_of_a_fit_are_those_of_an_estimate():
-    assert set(ESTIMATORS) == set(METHODS)
+    assert set(ESTIMATORS) == set(estimation.ESTIMATORS)
     with pytest.raises(ValueError, match=r"estimator must be one of latent, .*hoc.*, got 'magic'"):
         Options(estimator="magic").check()
     with pytest.raises(ValueError, match=r"estimator must be one of .*, got 'magic'"):
@@ -212,5 +215,5 @@ def test_too_many_classes_for_a_chosen_estimator_are_refused_before_anything_is_
     data = split(torch.randn(400, 3), np.arange(400) % 101, num_classes=101, random_state=0)
     setting = problem(torch.randn(40, 3), np.zeros(40, dtype=int), estimator="hoc")
     setting = replace(setting, data=data, options=Options(estimator="hoc"))
-    with pytest.raises(ValueError, match="estimator hoc must have at most 100 classes, got 101"):
+    with pytest.raises(ValueError, match="estimator hoc is for up to 100 classes, got 101"):
         with_out_of_sample(setting)

@@ -11,7 +11,7 @@ import torch
 
 from trevision import noise
 from trevision.data.noisy import Truth, split
-from trevision.estimation import counted_transition, latent, transition_error
+from trevision.estimation import Latent, counted_transition, transition_error
 from trevision.methods import recursive
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import Options
@@ -204,7 +204,7 @@ def test_evidence_is_that_of_the_rows_that_were_fitted(blobs, monkeypatch):
     setting = replace(problem(blobs), data=data)
     off = np.array([[0.8, 0.2], [0.2, 0.8]])
     whole = reestimate(setting, found, off).evidence
-    monkeypatch.setattr(latent, "MOST_NUMBERS", 2 * len(data.train_x) // 3)
+    monkeypatch.setattr(recursive, "LATENT", Latent(most_numbers=2 * len(data.train_x) // 3))
     assert reestimate(setting, found, off).evidence == pytest.approx(whole / 3, rel=0.3)
 
 

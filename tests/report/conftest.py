@@ -46,7 +46,7 @@ def write_found(
         "rows": rows,
         "level": 0.9,
         "wrong": {"estimate": wrong, "low": 0.9 * wrong, "high": 1.15 * wrong},
-        "prior": [1 / size] * size,
+        "class_prior": [1 / size] * size,
         "transition": transition.tolist(),
         "low": low.tolist(),
         "high": high.tolist(),

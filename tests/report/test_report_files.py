@@ -148,6 +148,24 @@ def test_class_pairs_are_those_of_a_loop_largest_first(table_run):
     assert [(p.rows, p.clean, p.given, p.low, p.high, p.listed) for p in found] == sorted(expected)[::-1]
 
 
+def test_a_page_without_intervals_tells_the_estimates_and_promises_no_intervals(table_run):
+    folder, _ = table_run()
+    with_intervals = write_report(folder).path.read_text(encoding="utf-8")
+    noise = json.loads((folder / "noise.json").read_text(encoding="utf-8"))
+    noise |= {"low": None, "high": None, "wrong": noise["wrong"] | {"low": None, "high": None}}
+    (folder / "noise.json").write_text(json.dumps(noise), encoding="utf-8")
+    written = write_report(folder).path
+    page = written.read_text(encoding="utf-8")
+    assert "90% interval" in with_intervals
+    assert "90% interval" not in page
+    assert 'data-interval="1"' not in page
+    assert 'class="interval"' not in page
+    assert "no interval was made" in page
+    assert f"About {noise['wrong']['estimate']:,.0f} of the labels" in page
+    matrix = data_of(written)["matrix"]
+    assert (matrix["low"], matrix["high"]) == (None, None)
+
+
 def test_trust_follows_the_worst_verdict(table_run):
     noise = read_run(table_run()[0]).noise
     good, caution = noise.findings

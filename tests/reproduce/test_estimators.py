@@ -55,7 +55,7 @@ def kept(comparison):
 @pytest.mark.parametrize("name", OURS)
 def test_each_estimate_is_that_of_the_estimator_alone_on_the_same_predictions(comparison, blobs, name):
     result, probs, labels, wrong = kept(comparison)
-    alone = estimation.estimate(probs, labels, method=name, bootstrap=10)
+    alone = estimation.estimate(probs, labels, estimator=name, bootstrap=10)
     told = result["estimates"][name]
     error = np.abs(alone.transition - blobs.transition).sum() / 4
     assert told["transition_error"] == pytest.approx(error)
@@ -97,18 +97,19 @@ def test_the_folds_are_all_that_is_trained_and_no_model_is_pretended(comparison)
 
 
 def test_an_estimator_that_fails_costs_the_others_nothing_and_tells_why(comparison, tmp_path, monkeypatch):
-    def refuse(rows, weights):
-        raise ValueError("it cannot\nbe done")
+    class Refusing(estimation.Estimator):
+        def _solve(self, rows, weights, start, knowledge):
+            raise ValueError("it cannot\nbe done")
 
     source, settings, folder = comparison
-    methods = {"anchor": estimation.METHODS["anchor"], "new": estimation.methods.Method(refuse)}
-    monkeypatch.setattr(estimators, "METHODS", methods)
+    ours = {"anchor": estimation.ESTIMATORS["anchor"], "new": Refusing(name="new")}
+    monkeypatch.setattr(estimators, "OURS", ours)
     monkeypatch.setattr(estimators, "cross_fit", cached_predictions(folder))
     result = compare_estimators(source, settings, tmp_path / "run", CPU)
     before = json.loads((folder / "result.json").read_text())["estimates"]["anchor"]
     assert result["estimates"]["new"] == {"error": "ValueError: it cannot be done"}
     # What failed is tried again.
-    methods["new"] = methods["anchor"]
+    ours["new"] = ours["anchor"]
     again = compare_estimators(source, settings, tmp_path / "run", CPU)["estimates"]
     assert again["new"]["transition_error"] == again["anchor"]["transition_error"]
     assert result["estimates"]["anchor"]["transition_error"] == before["transition_error"]
@@ -132,8 +133,8 @@ def test_a_finished_comparison_is_made_again_only_when_an_estimator_was_added(
     comparison, tmp_path, monkeypatch
 ):
     source, settings, folder = comparison
-    both = dict(estimation.METHODS)
-    monkeypatch.setattr(estimators, "METHODS", {"anchor": both["anchor"]})
+    both = dict(estimation.ESTIMATORS)
+    monkeypatch.setattr(estimators, "OURS", {"anchor": both["anchor"]})
     monkeypatch.setattr(estimators, "cross_fit", cached_predictions(folder))
     first = compare_estimators(source, settings, tmp_path / "run", CPU)
 
@@ -142,7 +143,7 @@ def test_a_finished_comparison_is_made_again_only_when_an_estimator_was_added(
 
     monkeypatch.setattr(estimators, "cross_fit", never)
     assert compare_estimators(source, settings, tmp_path / "run", CPU) == first
-    monkeypatch.setattr(estimators, "METHODS", {name: both[name] for name in OURS})
+    monkeypatch.setattr(estimators, "OURS", {name: both[name] for name in OURS})
     with pytest.raises(AssertionError, match="nothing is to be trained"):
         compare_estimators(source, settings, tmp_path / "run", CPU)
     monkeypatch.setattr(estimators, "cross_fit", cached_predictions(folder))

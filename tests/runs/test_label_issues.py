@@ -78,7 +78,7 @@ def test_reviewed_suspects_make_a_better_model(tables, tmp_path, capsys):
     )
 
 
-def test_a_run_without_out_of_sample_predictions_makes_them(tmp_path):
+def test_a_run_without_out_of_sample_predictions_makes_them_and_may_do_without_intervals(tmp_path, capsys):
     run = tmp_path / "run"
     command("fit", "digits", "--noise", "sym-20", "--train-size", 500, "--out", run)
     assert not (run / "probabilities.npz").exists()  # named data sets have the paper's anchor points
@@ -88,6 +88,17 @@ def test_a_run_without_out_of_sample_predictions_makes_them(tmp_path):
     assert found["row"].nunique() == 500
     assert found["row"].max() > 500  # numbered as in the whole data set
     assert not (run / "checkpoints").exists()
+
+    before = json.loads((run / "noise.json").read_text(encoding="utf-8"))
+    capsys.readouterr()
+    command("issues", run, "--bootstrap", 0, "--show", 3)
+    said = capsys.readouterr().out
+    assert "interval " not in said.splitlines()[0]
+    bare = json.loads((run / "noise.json").read_text(encoding="utf-8"))
+    assert bare["wrong"] == {"estimate": before["wrong"]["estimate"], "low": None, "high": None}
+    assert (bare["low"], bare["high"], bare["resampling"]) == (None, None, None)
+    assert (bare["estimator"], bare["class_prior"]) == ("latent", before["class_prior"])
+    command("report", run)
 
 
 def test_probabilities_of_rights_and_wrongs_follow_bayes_rule():

@@ -42,7 +42,7 @@ def estimate(
 
     $ trevision estimate probs.npz
     $ trevision estimate probs.csv --label-column given --ignore id --out noise
-    $ trevision estimate probs.npy --labels labels.npy --method anchor
+    $ trevision estimate probs.npy --labels labels.npy --estimator anchor
 
     Args:
         source: The file of probabilities.
@@ -56,21 +56,21 @@ def estimate(
     _print_estimate(noise)
     if out is not None:
         write_noise_estimate(out, noise)
-        console.print(f"T, its intervals, a picture and the diagnosis: {out}", soft_wrap=True)
+        what = "T, its intervals" if noise.estimate.has_intervals else "T"
+        console.print(f"{what}, a picture and the diagnosis: {out}", soft_wrap=True)
 
 
 def _print_estimate(noise: NoiseEstimate) -> None:
     made, names = noise.estimate, noise.class_names
     rate = _interval(made.noise_rate, made.noise_rate_low, made.noise_rate_high)
-    console.print(f"wrong labels: {rate} of {made.rows:,}, by {made.method}", soft_wrap=True)
-    console.print(
-        f"in brackets: {made.level:.0%} intervals from {made.bootstrap} replicates, "
-        f"{DRAWN_AGAIN[made.resampling]}",
-        soft_wrap=True,
-    )
-    right, low, high = (
-        matrix.diagonal() for matrix in (made.transition, made.transition_low, made.transition_high)
-    )
+    console.print(f"wrong labels: {rate} of {made.rows:,}, by {made.estimator}", soft_wrap=True)
+    if made.resampling is not None:
+        console.print(
+            f"in brackets: {made.level:.0%} intervals from {made.bootstrap} replicates, "
+            f"{DRAWN_AGAIN[made.resampling]}",
+            soft_wrap=True,
+        )
+    right = made.transition.diagonal()
     worst = np.argsort(right, kind="stable")[:CLASSES_SHOWN]
     shown = range(len(names)) if len(names) <= CLASSES_SHOWN else worst.tolist()
     title = (
@@ -79,8 +79,8 @@ def _print_estimate(noise: NoiseEstimate) -> None:
     rows = [
         (
             names[i],
-            _interval(made.prior[i], made.prior_low[i], made.prior_high[i]),
-            _interval(right[i], low[i], high[i]),
+            _with_interval(made.class_prior, made.class_prior_low, made.class_prior_high, i),
+            _with_interval(made.transition, made.transition_low, made.transition_high, (i, i)),
         )
         for i in shown
     ]
@@ -88,11 +88,11 @@ def _print_estimate(noise: NoiseEstimate) -> None:
     off = made.transition.copy()
     np.fill_diagonal(off, 0)
     largest = np.argsort(-off, axis=None, kind="stable")[:PAIRS_SHOWN]
-    pairs = [divmod(int(place), len(names)) for place in largest if off.flat[place] > 0]
+    pairs = [divmod(int(cell), len(names)) for cell in largest if off.flat[cell] > 0]
     rows = [
         (
             f"{names[i]} labelled {names[j]}",
-            _interval(off[i, j], made.transition_low[i, j], made.transition_high[i, j]),
+            _with_interval(off, made.transition_low, made.transition_high, (i, j)),
             f"{made.joint[i, j]:,.0f}",
         )
         for i, j in pairs
@@ -103,5 +103,16 @@ def _print_estimate(noise: NoiseEstimate) -> None:
         console.print(f"{finding.verdict:>7}: {finding.sentence}", soft_wrap=True)
 
 
-def _interval(value: float, low: float, high: float) -> str:
+def _with_interval(
+    values: np.ndarray, lows: np.ndarray | None, highs: np.ndarray | None, entry: int | tuple[int, int]
+) -> str:
+    """An entry in percent, with its interval if there is one."""
+    if lows is None or highs is None:
+        return _interval(values[entry], None, None)
+    return _interval(values[entry], lows[entry], highs[entry])
+
+
+def _interval(value: float, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"{100 * value:.1f}%"
     return f"{100 * value:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"

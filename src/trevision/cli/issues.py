@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trevision.cli.progress import RichProgress, data_bar, reading_bar
 from trevision.cli.terminal import RunPath, console, errors, table
+from trevision.estimation import BOOTSTRAP
 from trevision.runs.issue_files import ISSUES_CSV
 from trevision.runs.label_issues import RunIssues, find_run_issues
 from trevision.runs.run_folder import RunFolder
@@ -17,7 +18,7 @@ def issues(
     run_folder: RunPath,
     /,
     show: int = 10,
-    bootstrap: int = 100,
+    bootstrap: int = BOOTSTRAP,
     level: float = 0.9,
     data_dir: Path | None = None,
 ) -> None:
@@ -34,7 +35,7 @@ def issues(
     Args:
         run_folder: The folder that `trevision fit` wrote.
         show: Print this many of the most suspicious labels.
-        bootstrap: Replicates that the intervals are made of.
+        bootstrap: Replicates that the intervals are made of; 0 for no intervals.
         level: Confidence of the intervals.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
@@ -44,7 +45,7 @@ def issues(
         list_issues(RunFolder(run_folder, data_dir, reading), show, bootstrap, level)
 
 
-def list_issues(run: RunFolder, show: int = 10, bootstrap: int = 100, level: float = 0.9) -> None:
+def list_issues(run: RunFolder, show: int = 10, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> None:
     """Score the labels of a run and print the most suspicious; arguments as for `issues`."""
     with RichProgress(str(run.path), errors) as progress, reading_bar(errors) as watch:
         scored = find_run_issues(run, bootstrap, level, progress=progress, watch=watch)
@@ -55,9 +56,9 @@ def list_issues(run: RunFolder, show: int = 10, bootstrap: int = 100, level: flo
 def _print(scored: RunIssues, show: int) -> None:
     made, names = scored.issues.estimate, scored.class_names
     wrong, low, high = scored.issues.wrong
+    interval = "" if low is None else f"; {made.level:.0%} interval {low:,.0f} to {high:,.0f}"
     console.print(
-        f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}; "
-        f"{made.level:.0%} interval {low:,.0f} to {high:,.0f})",
+        f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}{interval})",
         soft_wrap=True,
     )
     pairs = [(made.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]

@@ -1,25 +1,36 @@
 """Estimators of the transition matrix T from posteriors and labels."""
 
-from trevision.estimation.anchors import anchor_points, anchor_transition, usual_percentile
+# First, because it imports every file of this folder: those that need the registry find it begun by then.
+from trevision.estimation.registry import ESTIMATORS, default_estimator, find_estimator
+
+# isort: split
+from trevision.estimation.anchors import Anchor, anchor_points, anchor_transition, usual_percentile
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
 from trevision.estimation.diagnosis import Finding, diagnose
-from trevision.estimation.dual_t import dual_transition
+from trevision.estimation.dual_t import DualT, dual_transition
 from trevision.estimation.error import transition_error
-from trevision.estimation.from_probabilities import Estimate, check_choices, estimate
-from trevision.estimation.hoc import Consensus, fit_hoc
-from trevision.estimation.latent import LatentFit, fit_latent
-from trevision.estimation.methods import METHODS, Solution, default_method, dual_t_solution, solve_knowing
+from trevision.estimation.estimator import Estimator, Solution
+from trevision.estimation.from_probabilities import BOOTSTRAP, Estimate, check_choices, estimate
+from trevision.estimation.hoc import Hoc
+from trevision.estimation.latent import LATENT, Latent
+from trevision.estimation.latent_model import LatentFit
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import clean_given_label, invert
-from trevision.estimation.rate import clean_prior, likeliest_prior, noise_rate
+from trevision.estimation.rate import likeliest_class_prior, noise_rate, solve_class_prior
 from trevision.estimation.rows import ProbabilityRows, RowSource
 
 __all__ = [
-    "METHODS",
-    "Consensus",
+    "BOOTSTRAP",
+    "ESTIMATORS",
+    "LATENT",
+    "Anchor",
+    "DualT",
     "Estimate",
+    "Estimator",
     "Finding",
+    "Hoc",
+    "Latent",
     "LatentFit",
     "ProbabilityRows",
     "RowSource",
@@ -28,21 +39,18 @@ __all__ = [
     "anchor_transition",
     "check_choices",
     "clean_given_label",
-    "clean_prior",
     "confident_joint",
     "counted_transition",
-    "default_method",
+    "default_estimator",
     "diagnose",
-    "dual_t_solution",
     "dual_transition",
     "estimate",
-    "fit_hoc",
-    "fit_latent",
+    "find_estimator",
     "invert",
-    "likeliest_prior",
+    "likeliest_class_prior",
     "noise_rate",
     "pooled_transition",
-    "solve_knowing",
+    "solve_class_prior",
     "transition_error",
     "trusted_transition",
     "usual_percentile",

@@ -2,17 +2,95 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trevision.estimation.rows import ProbabilityRows
-from trevision.noise import FloatArray, IntArray, detached
+from trevision.estimation.clean_set import rows_to_one
+from trevision.estimation.estimator import Estimator, Solution
+from trevision.estimation.rate import likeliest_class_prior
+from trevision.estimation.rows import ProbabilityRows, check_probs
+from trevision.noise import FloatArray, IntArray
+from trevision.prior import Prior
+
+Percentile = float | Literal["usual"] | None
+"""Where anchor points are looked for: at a percentile, at the usual one, or, None, at the maximum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anchor(Estimator):
+    """Row i of T is the noisy posterior at a row that is sure of class i (Xia et al. 2019, Eq. 1).
+
+    Attributes
+    ----------
+    percentile : float, "usual" or None
+        Where anchor points are looked for: at a percentile, at `usual_percentile`, or at the maximum.
+
+    References
+    ----------
+    Xia et al., "Are Anchor Points Really Indispensable in Label-Noise Learning?", 2019.
+
+    Examples
+    --------
+    >>> rows = ProbabilityRows([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1])
+    >>> Anchor(percentile=None).solve(rows).transition
+    array([[0.9, 0.1],
+           [0.2, 0.8]])
+    """
+
+    name: str = "anchor"
+    rank: int = 3
+    # The network may have seen the rows: the paper reads T off its own training rows.
+    needs_out_of_sample: bool = False
+    # The surest row of all is the most overconfident one.
+    percentile: Percentile = "usual"
+
+    def _solve(
+        self,
+        rows: ProbabilityRows,
+        weights: FloatArray | None,
+        start: Solution | None,
+        knowledge: Prior | None,
+    ) -> Solution:
+        points = anchors_at(rows, resolved(self.percentile, rows.num_classes), weights)
+        return explaining(rows_to_one(rows.at(points).astype(np.float64)), rows, weights)
+
+
+ANCHOR = Anchor()
+
+
+def explaining(transition: FloatArray, rows: ProbabilityRows, weights: FloatArray | None) -> Solution:
+    """T with the P(clean) under which it makes the labels given most probable."""
+    counts = rows.label_counts(weights)
+    return Solution(transition, likeliest_class_prior(transition, counts / counts.sum()))
+
+
+def resolved(percentile: Percentile, num_classes: int) -> float | None:
+    """The percentile as a number, or None for the maximum."""
+    return usual_percentile(num_classes) if percentile == "usual" else percentile
 
 
 def usual_percentile(num_classes: int) -> float:
-    """The percentile at which an anchor point is looked for: the 97th for ten classes.
+    """The percentile at which an anchor point is looked for.
 
-    Three tenths into the share 100 / C of the rows that a class has.
+    It lies three tenths into the share 100 / C of the rows that a class has.
+
+    Parameters
+    ----------
+    num_classes : int
+        C.
+
+    Returns
+    -------
+    float
+        100 - 30 / C.
+
+    Examples
+    --------
+    >>> usual_percentile(10)
+    97.0
     """
     return 100 - 30 / num_classes
 
@@ -20,11 +98,33 @@ def usual_percentile(num_classes: int) -> float:
 def anchor_points(noisy_probs: ArrayLike, percentile: float | None = None) -> IntArray:
     """For each class the row that serves as its anchor point.
 
-    The row with the highest noisy posterior of the class or, since a maximum over tens of thousands of
-    rows picks the most overconfident one, the row at `percentile` (0 to 100) of that posterior: the one
-    of rank percentile / 100 * (n - 1), rounded down, in ascending order.
+    That is the row with the highest noisy posterior of the class. A maximum over tens of thousands of rows
+    picks the most overconfident one, so a percentile of the posterior may be taken instead: the row of rank
+    percentile / 100 * (n - 1), rounded down, in ascending order.
+
+    Parameters
+    ----------
+    noisy_probs : array-like of shape (n, C)
+        P(noisy | x).
+    percentile : float or None
+        From 0 to 100. None takes the maximum.
+
+    Returns
+    -------
+    ndarray of shape (C,)
+        Numbers of rows.
+
+    Raises
+    ------
+    ValueError
+        If `noisy_probs` holds no probabilities, or `percentile` lies outside 0 to 100.
+
+    Examples
+    --------
+    >>> anchor_points([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    array([0, 2])
     """
-    probs = _check_probs(noisy_probs)
+    probs = check_probs(noisy_probs)
     rank = rank_at(percentile, len(probs))
     points: IntArray = np.argpartition(probs, rank, axis=0)[rank]
     return points
@@ -71,24 +171,36 @@ def anchor_transition(noisy_probs: ArrayLike, percentile: float | None = None) -
 
         T[i, j] = P(noisy = j | x_i),   since P(clean = i | x_i) = 1         (Xia et al. 2019, Eq. 1)
 
-    `noisy_probs` (n, C) is an estimate of P(noisy | x) on the training instances, without augmentation;
-    it is not altered. Where x_i is no true anchor point the result is biased, by L in the paper's
-    T-hat = T L: that bias is what T-Revision revises.
+    Where x_i is no true anchor point the result is biased, by L in the paper's T-hat = T L. That bias is what
+    T-Revision revises.
+
+    Parameters
+    ----------
+    noisy_probs : array-like of shape (n, C)
+        P(noisy | x) on the training instances, without augmentation. It is not altered.
+    percentile : float or None
+        Where to look for anchor points, see `anchor_points`.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If `noisy_probs` holds no probabilities, or `percentile` lies outside 0 to 100.
+
+    References
+    ----------
+    Xia et al., "Are Anchor Points Really Indispensable in Label-Noise Learning?", 2019.
+
+    Examples
+    --------
+    >>> anchor_transition([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    array([[0.9, 0.1],
+           [0.2, 0.8]])
     """
-    probs = _check_probs(noisy_probs)
-    rows: FloatArray = probs[anchor_points(probs, percentile)].astype(np.float64)
+    probs = check_probs(noisy_probs)
+    rows: NDArray[np.float64] = probs[anchor_points(probs, percentile)].astype(np.float64)
     rows /= rows.sum(axis=1, keepdims=True)
     return rows
-
-
-def _check_probs(noisy_probs: ArrayLike) -> NDArray[np.floating]:
-    probs = np.asarray(detached(noisy_probs))
-    if probs.ndim != 2 or probs.shape[0] == 0 or probs.shape[1] < 2:
-        raise ValueError(f"noisy_probs must be (n, C) with n >= 1 and C >= 2, got shape {probs.shape}")
-    if not np.issubdtype(probs.dtype, np.floating):
-        raise ValueError(f"noisy_probs must be floating-point probabilities, got dtype {probs.dtype}")
-    if not np.isfinite(probs).all() or probs.min() < 0:
-        raise ValueError("noisy_probs must hold finite probabilities, got NaN, infinity or a negative number")
-    if np.abs(probs.sum(axis=1) - 1).max() > 1e-3:
-        raise ValueError("noisy_probs must have rows that sum to 1; logits want a softmax first")
-    return probs

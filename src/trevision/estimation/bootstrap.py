@@ -6,7 +6,7 @@ rows    every replicate is a whole estimation from rows weighted by how often th
 part    the same from a random part of the rows, out of which as many are drawn as there are in all: the
         "little bootstrap" (Kleiner et al. 2014). Replicates scatter around the estimate from that part as
         those of all rows would around theirs, and cost no more than the part does;
-counts  a method that assigns each row to a cell (given label, class) and counts keeps its assignment, and
+counts  an estimator that assigns each row to a cell (given label, class) and counts keeps its assignment, and
         the table of counts is drawn again, multinomially. That costs no pass over the rows, but leaves out
         that other rows would have moved the rule of assignment: the thresholds a little, the link of
         `latent`, which is why rows or a part of them are drawn for it while they can be, by more.
@@ -21,18 +21,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trevision.estimation.methods import Method, Solution
+from trevision.estimation.estimator import Estimator, Solution
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray
 
 Resampling = Literal["rows", "part", "counts"]
 
 # Up to this many probabilities to read in one pass of every replicate, rows are drawn again: some ten seconds
-# on one core. Beyond it counts are, or a part of the rows is, by methods that can.
+# on one core. Beyond it counts are, or a part of the rows is, by estimators that can.
 MOST_REESTIMATED = 1_000_000_000
 
-# The rows a class that a part must have on average to stand for all, and how many times longer than that it
-# may take for their sake.
+# The minimum of rows per class in a part, on average, and how many times longer it may take to have them.
 LEAST_IN_A_PART = 200
 PATIENCE = 4
 
@@ -45,15 +44,15 @@ class Intervals:
     """The ends of the intervals of T (C, C), P(clean) (C,) and the noise rate, and how they were made."""
 
     transition: tuple[FloatArray, FloatArray]
-    prior: tuple[FloatArray, FloatArray]
+    class_prior: tuple[FloatArray, FloatArray]
     noise_rate: tuple[float, float]
     resampling: Resampling
 
 
 def bootstrap_intervals(
     rows: ProbabilityRows,
-    method: Method,
-    found: Solution,
+    estimator: Estimator,
+    solution: Solution,
     replicates: int,
     level: float,
     rng: np.random.Generator,
@@ -72,90 +71,85 @@ def bootstrap_intervals(
     # Differences from T in half precision: a thousandth of an interval's width is precision enough, and at
     # 1,000 classes 200 replicates take 0.4 GB instead of 1.6.
     moves: NDArray[np.float16] = np.empty((replicates, size, size), dtype=np.float16)
-    priors, rates = np.empty((replicates, size)), np.empty(replicates)
+    class_priors, rates = np.empty((replicates, size)), np.empty(replicates)
     # A pooled T is nearer to the truth, but moves less than it may be off where classes are not as alike as
     # they seem: intervals are those of T class by class, stretched to the pooled T where it lies outside.
-    centre = found.class_by_class
-    resampling, size_of_part = _way(rows, method, found, replicates)
-    reference = found  # what replicates scatter around
+    centre = solution.class_by_class
+    resampling, size_of_part = _way(rows, estimator, solution, replicates)
+    reference = solution  # what replicates scatter around
     if resampling == "part":
         chosen = np.sort(rng.choice(len(rows), size_of_part, replace=False))
-        some = ProbabilityRows(rows.at(chosen), rows.labels[chosen])
-        reference = _estimated(some, method, found, np.full(len(some), len(rows) / len(some)))
-        draws = _from_rows(some, method, found, len(rows), rng)
+        part = ProbabilityRows(rows.at(chosen), rows.labels[chosen])
+        reference = estimator.solve(part, np.full(len(part), len(rows) / len(part)), start=solution)
+        draws = _from_rows(part, estimator, solution, len(rows), rng)
     elif resampling == "counts":
-        draws = _from_counts(method, found, rng)
+        draws = _from_counts(estimator, solution, rng)
     else:
-        draws = _from_rows(rows, method, found, len(rows), rng)
-    for place, replicate in zip(range(replicates), draws, strict=False):
-        moves[place] = replicate.class_by_class - reference.class_by_class
-        priors[place] = found.prior + replicate.prior - reference.prior
-        rates[place] = _rate(found) + _rate(replicate) - _rate(reference)
+        draws = _from_rows(rows, estimator, solution, len(rows), rng)
+    for number, replicate in zip(range(replicates), draws, strict=False):
+        moves[number] = replicate.class_by_class - reference.class_by_class
+        class_priors[number] = solution.class_prior + replicate.class_prior - reference.class_prior
+        rates[number] = solution.noise_rate + replicate.noise_rate - reference.noise_rate
         if progress is not None and resampling == "part":
-            progress(place + 1, replicates)
+            progress(number + 1, replicates)
     low, high = centre.copy(), centre.copy()
     step = max(1, SORTED_AT_ONCE // (replicates * size))
     for first in range(0, size, step):
-        part = slice(first, first + step)
-        down, up = _ends(moves[:, part].astype(np.float32), level)
-        low[part] += down
-        high[part] += up
-    unseen = 1 - ((1 - level) / 2) ** (1 / np.maximum(1, len(rows) * found.prior))[:, None]
+        some = slice(first, first + step)
+        down, up = _ends(moves[:, some].astype(np.float32), level)
+        low[some] += down
+        high[some] += up
+    unseen = 1 - ((1 - level) / 2) ** (1 / np.maximum(1, len(rows) * solution.class_prior))[:, None]
     low, high = np.minimum(low, 1 - unseen), np.maximum(high, unseen)
     # Rounding of the differences must not lead out of [0, 1], nor past the estimate itself.
-    transition = (low.clip(0, found.transition), high.clip(found.transition, 1))
-    prior_low, prior_high = _ends(priors.clip(0, 1), level)
-    rate_low, rate_high = _ends(rates, level)
+    transition = (low.clip(0, solution.transition), high.clip(solution.transition, 1))
+    prior_low, prior_high = _ends(class_priors.clip(0, 1), level)
     unseen_at_all = 1 - ((1 - level) / 2) ** (1 / len(rows))
+    lowest, highest = (float(end) for end in _ends(rates, level))
+    lowest, highest = min(lowest, 1 - unseen_at_all), max(highest, unseen_at_all)
+    rate = solution.noise_rate
     return Intervals(
         transition,
-        (np.minimum(prior_low, found.prior), np.maximum(prior_high, found.prior)),
-        (max(0.0, min(float(rate_low), 1 - unseen_at_all)), min(1.0, max(float(rate_high), unseen_at_all))),
+        (np.minimum(prior_low, solution.class_prior), np.maximum(prior_high, solution.class_prior)),
+        (min(max(0.0, lowest), rate), max(min(1.0, highest), rate)),
         resampling,
     )
 
 
-def _way(rows: ProbabilityRows, method: Method, found: Solution, replicates: int) -> tuple[Resampling, int]:
+def _way(
+    rows: ProbabilityRows, estimator: Estimator, solution: Solution, replicates: int
+) -> tuple[Resampling, int]:
     """What is drawn again, and of how many rows, so that it does not take too long."""
-    affordable = MOST_REESTIMATED // (replicates * method.passes * rows.num_classes)
-    if len(rows) <= affordable or method.recount is None or found.counts is None:
+    affordable = MOST_REESTIMATED // (replicates * estimator.passes * rows.num_classes)
+    if len(rows) <= affordable or solution.counts is None or estimator.recount(solution.counts) is None:
         return "rows", len(rows)
-    # A method that only counts loses next to nothing if its counts are drawn.
     part = min(len(rows), max(affordable, LEAST_IN_A_PART * rows.num_classes))
-    if method.resume is not None and part <= PATIENCE * affordable:
+    if not estimator.counts_suffice and part <= PATIENCE * affordable:
         return "part", part
     return "counts", len(rows)
 
 
-def _rate(found: Solution) -> float:
-    return float(1 - found.prior @ found.transition.diagonal())
-
-
-def _estimated(rows: ProbabilityRows, method: Method, found: Solution, weights: FloatArray) -> Solution:
-    """T from weighted rows; a method that can go on from where another estimate ended does."""
-    return method.solve(rows, weights) if method.resume is None else method.resume(rows, weights, found)
-
-
 def _from_rows(
-    rows: ProbabilityRows, method: Method, found: Solution, total: int, rng: np.random.Generator
+    rows: ProbabilityRows, estimator: Estimator, solution: Solution, total: int, rng: np.random.Generator
 ) -> Iterator[Solution]:
     """Estimates from `total` draws of `rows`."""
     while True:
         drawn = rng.integers(len(rows), size=total)
         weights = np.bincount(drawn, minlength=len(rows)).astype(np.float64)
-        yield _estimated(rows, method, found, weights)
+        yield estimator.solve(rows, weights, start=solution)
 
 
-def _from_counts(method: Method, found: Solution, rng: np.random.Generator) -> Iterator[Solution]:
-    assert method.recount is not None
-    assert found.counts is not None
-    total = found.counts.sum()
-    cells = found.counts.nonzero()  # an empty cell stays empty, and of a million cells most are
-    shares = found.counts[cells] / total
+def _from_counts(estimator: Estimator, solution: Solution, rng: np.random.Generator) -> Iterator[Solution]:
+    assert solution.counts is not None
+    total = solution.counts.sum()
+    cells = solution.counts.nonzero()  # an empty cell stays empty, and of a million cells most are
+    shares = solution.counts[cells] / total
     while True:
-        counts = np.zeros_like(found.counts)
+        counts = np.zeros_like(solution.counts)
         counts[cells] = rng.multinomial(round(total), shares)
-        yield method.recount(counts)
+        recounted = estimator.recount(counts)
+        assert recounted is not None
+        yield recounted
 
 
 def _ends(values: NDArray[np.floating], level: float) -> tuple[FloatArray, FloatArray]:

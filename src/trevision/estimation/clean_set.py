@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trevision.estimation.anchors import _check_probs
+from trevision.estimation.rows import check_probs
 from trevision.noise import FloatArray, check_labels
 
 
@@ -16,8 +16,32 @@ def counted_transition(
 
         T[i, j] = (#(clean = i, noisy = j) + s) / (#(clean = i) + C s),    s = smoothing
 
-    The paper's start for Clothing1M. A class that no clean label names would have an empty row: it gets
-    the identity's row, the assumption that its labels are right, unless `smoothing` fills it.
+    The paper's start for Clothing1M. A class that no clean label names would have an empty row. It gets
+    the identity's row, as if its labels were right, unless `smoothing` fills it.
+
+    Parameters
+    ----------
+    clean_labels, noisy_labels : array-like of shape (n,)
+        Both labels of each instance, integers from 0 to C - 1.
+    num_classes : int
+        C.
+    smoothing : float
+        What is added to each count.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If a label is out of range, the lengths differ, or `smoothing` is negative.
+
+    Examples
+    --------
+    >>> counted_transition([0, 0, 1, 1], [0, 1, 1, 1], num_classes=2)
+    array([[0.5, 0.5],
+           [0. , 1. ]])
     """
     if not 0 <= smoothing < np.inf:
         raise ValueError(f"smoothing must be a finite number of at least 0, got {smoothing}")
@@ -36,11 +60,37 @@ def trusted_transition(noisy_probs: ArrayLike, clean_labels: ArrayLike) -> Float
 
         T[i, :] = mean of P(noisy | x) over the trusted x with clean label i   (Hendrycks et al. 2018)
 
-    Exact where an instance's class is certain, P(clean = i | x) = 1 for the trusted x of class i; where
+    It is exact where an instance's class is certain: P(clean = i | x) = 1 for the trusted x of class i. Where
     classes overlap, a row leans towards the rows of the classes it is confused with. A mean over many
     instances is far less noisy than the single instance that an anchor point is.
+
+    Parameters
+    ----------
+    noisy_probs : array-like of shape (n, C)
+        P(noisy | x) of the trusted instances.
+    clean_labels : array-like of shape (n,)
+        Their clean labels, integers from 0 to C - 1.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If `noisy_probs` holds no probabilities, a label is out of range, or the lengths differ.
+
+    References
+    ----------
+    Hendrycks et al., "Using Trusted Data to Train Deep Networks on Labels Corrupted by Severe Noise", 2018.
+
+    Examples
+    --------
+    >>> trusted_transition([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]], [0, 0, 1])
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
     """
-    probs = _check_probs(noisy_probs)
+    probs = check_probs(noisy_probs)
     clean = check_labels(clean_labels, probs.shape[1], "clean_labels")
     if len(clean) != len(probs):
         raise ValueError(

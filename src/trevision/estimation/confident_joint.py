@@ -6,27 +6,99 @@ Section 3.1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trevision.estimation.clean_set import rows_to_one
+from trevision.estimation.estimator import Estimator, Solution
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
-
-# A probability that equals the threshold up to rounding in single precision reaches it.
-ROUNDING = 1e-6
+from trevision.prior import Prior
 
 # The threshold of a class that no row is labelled with: above every probability.
 UNREACHABLE = 2.0
 
 
-def confident_joint(noisy_probs: ArrayLike | RowSource, noisy_labels: ArrayLike) -> FloatArray:
-    """The expected number of rows with clean label i and given label j, (C, C), summing to n.
+@dataclass(frozen=True, kw_only=True)
+class ConfidentJoint(Estimator):
+    """T from the rows that a model is sure of; see `confident_joint`."""
 
-    `noisy_probs` (n, C) are out-of-sample probabilities P(noisy | x): of rows that the model was not
-    trained on. Dividing each row by its sum gives T, as `estimate(..., method="confident-joint")` does.
+    name: str = "confident-joint"
+    rank: int = 2
+    # A probability that equals its threshold up to rounding in single precision reaches it.
+    rounding: float = 1e-6
+
+    def _solve(
+        self,
+        rows: ProbabilityRows,
+        weights: FloatArray | None,
+        start: Solution | None,
+        knowledge: Prior | None,
+    ) -> Solution:
+        return self.recount(self.counts(rows, weights))
+
+    def recount(self, counts: FloatArray) -> Solution:
+        """T from confident counts [given, class], (C, C + 1)."""
+        joint = calibrated(counts)
+        return Solution(rows_to_one(joint), joint.sum(axis=1) / joint.sum(), counts)
+
+    def counts(self, rows: ProbabilityRows, weights: FloatArray | None = None) -> FloatArray:
+        """How many rows given label j are confidently of class i: entry (j, i) of a (C, C + 1) matrix.
+
+        A row is of the class with its largest probability among those that reach their thresholds
+        (Northcutt et al. 2021, Eq. 1); where none does, it is counted in the last column.
+        """
+        size = rows.num_classes
+        thresholds = confident_thresholds(rows, weights)
+        counts = np.zeros(size * (size + 1))
+        for probs, labels, where in rows.chunks():
+            sure = np.where(probs >= (thresholds - self.rounding).astype(probs.dtype), probs, -1)
+            classes = sure.argmax(axis=1)
+            classes[sure[np.arange(len(sure)), classes] < 0] = size
+            cells = labels * (size + 1) + classes
+            counts += np.bincount(cells, None if weights is None else weights[where], len(counts))
+        return counts.reshape(size, size + 1)
+
+
+CONFIDENT_JOINT = ConfidentJoint()
+
+
+def confident_joint(noisy_probs: ArrayLike | RowSource, noisy_labels: ArrayLike) -> FloatArray:
+    """The expected number of rows with clean label i and given label j, summing to n.
+
+    Each row divided by its sum gives T, as `estimate(..., estimator="confident-joint")` does.
+
+    Parameters
+    ----------
+    noisy_probs : array-like of shape (n, C)
+        P(noisy | x) for rows that the model was not trained on.
+    noisy_labels : array-like of shape (n,)
+        The labels given, integers from 0 to C - 1.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Raises
+    ------
+    ValueError
+        If `noisy_probs` holds no probabilities, or a label is out of range.
+
+    References
+    ----------
+    Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", 2021.
+
+    Examples
+    --------
+    >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 10, axis=0)
+    >>> confident_joint(sure, np.repeat([0, 1, 0, 1], [8, 2, 3, 7]))
+    array([[8., 2.],
+           [3., 7.]])
     """
     rows = ProbabilityRows(noisy_probs, noisy_labels)
-    return calibrated(confident_counts(rows))
+    return calibrated(CONFIDENT_JOINT.counts(rows))
 
 
 def confident_thresholds(rows: ProbabilityRows, weights: FloatArray | None = None) -> FloatArray:
@@ -42,26 +114,8 @@ def confident_thresholds(rows: ProbabilityRows, weights: FloatArray | None = Non
     return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), UNREACHABLE)
 
 
-def confident_counts(rows: ProbabilityRows, weights: FloatArray | None = None) -> FloatArray:
-    """How many rows given label j are confidently of class i: entry (j, i) of a (C, C + 1) matrix.
-
-    A row is of the class with its largest probability among those that reach their thresholds
-    (Northcutt et al. 2021, Eq. 1); where none does, it is counted in the last column.
-    """
-    size = rows.num_classes
-    thresholds = confident_thresholds(rows, weights)
-    counts = np.zeros(size * (size + 1))
-    for probs, labels, where in rows.chunks():
-        sure = np.where(probs >= (thresholds - ROUNDING).astype(probs.dtype), probs, -1)
-        classes = sure.argmax(axis=1)
-        classes[sure[np.arange(len(sure)), classes] < 0] = size
-        cells = labels * (size + 1) + classes
-        counts += np.bincount(cells, None if weights is None else weights[where], len(counts))
-    return counts.reshape(size, size + 1)
-
-
 def calibrated(counts: FloatArray) -> FloatArray:
-    """The joint [clean, given] whose given labels are as frequent as they were, from `confident_counts`.
+    """The joint [clean, given] whose given labels are as frequent as they were, from confident counts.
 
     Rows that were not confident are shared out like the confident ones of their given label (Northcutt
     et al. 2021, Eq. 3). Each given label counts as right at least once, so that a label without a

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from trevision.estimation.clean_set import rows_to_one
+from trevision.estimation.estimator import Estimator, Solution
 from trevision.estimation.rows import ProbabilityRows
 from trevision.noise import FloatArray
+from trevision.prior import Prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Estimator):
+    """T as if every prediction were right; see `prediction_counts`."""
+
+    name: str = "counted"
+    rank: int = 6
+
+    def _solve(
+        self,
+        rows: ProbabilityRows,
+        weights: FloatArray | None,
+        start: Solution | None,
+        knowledge: Prior | None,
+    ) -> Solution:
+        return self.recount(prediction_counts(rows, weights))
+
+    def recount(self, counts: FloatArray) -> Solution:
+        """T from counts [clean, given]."""
+        return Solution(rows_to_one(counts), counts.sum(axis=1) / counts.sum(), counts)
+
+
+COUNTED = Counted()
 
 
 def prediction_counts(rows: ProbabilityRows, weights: FloatArray | None = None) -> FloatArray:

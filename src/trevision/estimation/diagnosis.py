@@ -12,9 +12,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trevision.estimation.anchors import Anchor
+from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.estimation.fit_test import FitTest, LabelTally
 from trevision.estimation.from_probabilities import Estimate
-from trevision.estimation.methods import METHODS, anchor_solution
+from trevision.estimation.latent import LATENT
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
@@ -35,11 +37,7 @@ FROM_ABOVE = ("diagonal", "anchors")
 
 # The estimators that an estimate is compared with: they are quick, and wrong for reasons of their own. Anchor
 # points are those of the maximum: the surest row errs towards too little noise, others towards too much.
-COMPARED = {
-    "latent": METHODS["latent"].solve,
-    "confident-joint": METHODS["confident-joint"].solve,
-    "anchor": anchor_solution,
-}
+COMPARED = (LATENT, CONFIDENT_JOINT, Anchor(percentile=None))
 
 # A deviation that chance makes in one of a hundred cases is no finding, however large it looks.
 SIGNIFICANCE = 0.01
@@ -50,7 +48,24 @@ MOST_TESTED = 100_000
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: its verdict, the number that the verdict is about, and a sentence for the reader."""
+    """One check of T.
+
+    Attributes
+    ----------
+    check : str
+        What was checked.
+    verdict : str
+        "good", "caution" or "bad".
+    value : float or None
+        The number that the verdict is about; None where there is none.
+    sentence : str
+        The finding in words.
+
+    Examples
+    --------
+    >>> Finding("condition", "good", 1.5, "T can be inverted.").verdict
+    'good'
+    """
 
     check: str
     verdict: Verdict
@@ -67,8 +82,38 @@ def diagnose(
 ) -> list[Finding]:
     """Check the T of `estimate` against the probabilities and labels it was made from.
 
-    Makes one pass over the rows and one for each other estimator. `random_state` chooses the rows that
-    the fit tests use where there are more than `MOST_TESTED`.
+    Makes one pass over the rows and one for each other estimator. docs/estimate.md explains the checks.
+
+    Parameters
+    ----------
+    noisy_probs : array-like of shape (n, C)
+        P(noisy | x), as for `estimate`.
+    noisy_labels : array-like of shape (n,)
+        The labels given.
+    estimate : Estimate
+        What was estimated from them.
+    class_names : sequence of str or None
+        Names for the sentences. None takes the numbers of the classes.
+    random_state : int or Generator
+        Chooses the rows that the fit tests use where there are very many.
+
+    Returns
+    -------
+    list of Finding
+
+    Raises
+    ------
+    ValueError
+        If `estimate` or `class_names` does not fit the number of classes.
+
+    Examples
+    --------
+    >>> from trevision.estimation import estimate
+    >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)
+    >>> labels = np.repeat([0, 1, 0, 1], [400, 100, 150, 350])
+    >>> findings = diagnose(sure, labels, estimate(sure, labels, bootstrap=20))
+    >>> {finding.verdict for finding in findings}
+    {'good'}
     """
     rows = ProbabilityRows(noisy_probs, noisy_labels)
     size = len(estimate.transition)
@@ -84,8 +129,9 @@ def diagnose(
         _rare_classes(estimate, names),
         _agreement(rows, estimate),
         _anchors(estimate.transition, surest, names),
-        _calibration(calibration, absorbed=estimate.solution.fit is not None),
+        _calibration(calibration, absorbed=estimate.solution.has_own_posterior),
         _fit(fit),
+        _convergence(estimate),
     ]
 
 
@@ -130,32 +176,36 @@ def _diagonal(transition: FloatArray, names: Sequence[str]) -> Finding:
 
 
 def _rare_classes(estimate: Estimate, names: Sequence[str]) -> Finding:
-    widths = (estimate.transition_high - estimate.transition_low).diagonal()
+    low, high = estimate.transition_low, estimate.transition_high
+    if low is None or high is None:
+        sentence = (
+            "Whether every class has rows enough was not checked, for want of intervals (bootstrap is 0)."
+        )
+        return Finding("rare classes", "caution", None, sentence)
+    widths = (high - low).diagonal()
     widest = int(widths.argmax())
     value = float(widths[widest])
     verdict = _verdict("rare classes", value)
     unsure = int((widths >= LIMITS["rare classes"][0]).sum())
-    expected = estimate.rows * estimate.prior[widest]
+    expected = estimate.rows * estimate.class_prior[widest]
     if verdict == "good":
         told = "Every class has rows enough"
     else:
         told = f"{unsure} of {len(names)} classes have too few rows to tell"
     sentence = (
         f"{told}: the widest interval, of class {names[widest]} with about {expected:,.0f} rows, says that "
-        f"between {estimate.transition_low[widest, widest]:.0%} and "
-        f"{estimate.transition_high[widest, widest]:.0%} of its labels are right."
+        f"between {low[widest, widest]:.0%} and {high[widest, widest]:.0%} of its labels are right."
     )
     return Finding("rare classes", verdict, value, sentence)
 
 
 def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
-    distances = {
-        name: float(
-            estimate.prior @ np.abs(solve(rows, None).transition - estimate.transition).sum(axis=1) / 2
-        )
-        for name, solve in COMPARED.items()
-        if not estimate.method.startswith(name) and rows.num_classes <= (METHODS[name].most_classes or np.inf)
-    }
+    distances = {}
+    for rival in COMPARED:
+        # An estimator of the same family, such as latent-unpooled, would agree for the same reasons.
+        if not estimate.estimator.startswith(rival.name) and rival.takes(rows.num_classes):
+            off = np.abs(rival.solve(rows).transition - estimate.transition).sum(axis=1) / 2
+            distances[rival.name] = float(estimate.class_prior @ off)
     value = min(distances.values())
     verdict = _verdict("agreement", value)
     told = ", ".join(f"{share:.1%} ({name})" for name, share in distances.items())
@@ -163,7 +213,7 @@ def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
         sentence = f"Another estimator finds nearly the same T; labels explained otherwise: {told}."
     else:
         sentence = (
-            f"Other estimators find another T than {estimate.method}; labels explained otherwise: {told}."
+            f"Other estimators find another T than {estimate.estimator}; labels explained otherwise: {told}."
         )
     return Finding("agreement", verdict, value, sentence)
 
@@ -215,6 +265,17 @@ def _fit(test: FitTest) -> Finding:
             "more than the class, or T is off."
         )
     return Finding("fit", verdict, test.unexplained, sentence)
+
+
+def _convergence(estimate: Estimate) -> Finding:
+    if estimate.converged:
+        sentence = "The estimate is complete: no search for T stopped early."
+        return Finding("convergence", "good", None, sentence)
+    sentence = (
+        f"The search of {estimate.estimator} stopped at its limit while it was still improving, so that T "
+        "may be off by more than its intervals say."
+    )
+    return Finding("convergence", "caution", None, sentence)
 
 
 def _tested(check: str, test: FitTest) -> Verdict:

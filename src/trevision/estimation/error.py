@@ -13,8 +13,30 @@ def transition_error(estimate: ArrayLike, truth: ArrayLike) -> float:
 
         ||T - T-hat - Delta T||_1 / ||T||_1,    ||A||_1 = sum_ij |A[i, j]|
 
-    `truth` must be a transition matrix; `estimate` may be anything of its shape, since an
-    unconstrained T-hat + Delta T leaves the simplex.
+    Parameters
+    ----------
+    estimate : array-like or Tensor of shape (C, C)
+        Any matrix: an unconstrained T-hat + Delta T leaves the simplex.
+    truth : array-like of shape (C, C)
+        The true T.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If `truth` is no transition matrix, or `estimate` has another shape.
+
+    References
+    ----------
+    Xia et al., "Are Anchor Points Really Indispensable in Label-Noise Learning?", 2019, Figure 3.
+
+    Examples
+    --------
+    >>> transition_error([[1, 0], [0, 1]], [[0.75, 0.25], [0, 1]])
+    0.25
     """
     true = validate(truth)
     given = np.asarray(detached(estimate), dtype=np.float64)

@@ -120,7 +120,7 @@ def _squared_distance(groups: FloatArray, outcomes: IntArray) -> FloatArray:
     """The squared Mahalanobis distance of observed from predicted counts over the tested outcomes."""
     _, seen_a, seen_b, a, b, variance_a, variance_b, covariance = groups
     x, y = seen_a - a, seen_b - b
-    one = x**2 / np.where(outcomes > 0, variance_a, 1)
+    of_a = x**2 / np.where(outcomes > 0, variance_a, 1)
     determinant = np.where(outcomes == 2, variance_a * variance_b - covariance**2, 1)
-    two = (variance_b * x**2 - 2 * covariance * x * y + variance_a * y**2) / determinant
-    return np.where(outcomes == 2, two, np.where(outcomes == 1, one, 0.0))
+    of_both = (variance_b * x**2 - 2 * covariance * x * y + variance_a * y**2) / determinant
+    return np.where(outcomes == 2, of_both, np.where(outcomes == 1, of_a, 0.0))

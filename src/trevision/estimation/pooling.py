@@ -29,7 +29,31 @@ LOG_PRIOR: FloatArray = np.log(WEIGHTS) - 1.5 * np.log1p(WEIGHTS)
 
 
 def pooled_transition(counts: FloatArray) -> FloatArray:
-    """T from `counts` (C, C) of rows, maybe fractional, with clean label i and given label j; C >= 2."""
+    """T from counts, each class learning from the others as far as they are alike.
+
+        T[i, i] = k_i,    T[i, j] = (1 - k_i) r_ij
+
+    with k_i and r_i drawn towards their common means, by as much as the counts say that classes are alike.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (C, C)
+        The number of rows with clean label i and given label j. It need not be whole.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    References
+    ----------
+    Gelman, "Prior distributions for variance parameters in hierarchical models", 2006.
+
+    Examples
+    --------
+    >>> pooled_transition(np.array([[80.0, 20.0], [20.0, 80.0]])).round(2)
+    array([[0.8, 0.2],
+           [0.2, 0.8]])
+    """
     size = len(counts)
     rows, kept = counts.sum(axis=1), counts.diagonal()
     right = _shrunk(np.stack([kept, rows - kept], axis=1), _mean(kept.sum(), rows.sum()))[:, 0]

@@ -28,9 +28,25 @@ def nearest_on_simplex(rows: NDArray[np.floating]) -> FloatArray:
 
 
 def invert(noisy_probs: NDArray[np.floating], transition: FloatArray) -> FloatArray:
-    """P(clean | x) for rows (n, C) of P(noisy | x), by inverting T.
+    """P(clean | x) from P(noisy | x), by inverting T.
 
     (T')^-1 P(noisy | x) or, where T cannot make P(noisy | x), the probabilities nearest to it.
+
+    Parameters
+    ----------
+    noisy_probs : ndarray of shape (n, C)
+        Rows of P(noisy | x).
+    transition : ndarray of shape (C, C)
+        T.
+
+    Returns
+    -------
+    ndarray of shape (n, C)
+
+    Examples
+    --------
+    >>> invert(np.array([[0.55, 0.45]]), np.array([[0.9, 0.1], [0.2, 0.8]])).round(6)
+    array([[0.5, 0.5]])
     """
     return nearest_on_simplex(noisy_probs @ np.linalg.pinv(transition))
 
@@ -38,11 +54,28 @@ def invert(noisy_probs: NDArray[np.floating], transition: FloatArray) -> FloatAr
 def clean_given_label(
     clean_posterior: NDArray[np.floating], transition: FloatArray, noisy_labels: IntArray
 ) -> FloatArray:
-    """P(clean = i | x, given) for every row and class, (n, C), by Bayes' rule.
+    """P(clean = i | x, given) for every row and class, by Bayes' rule.
 
         P(clean = i | x, given = j) = g_i(x) T[i, j] / sum_k g_k(x) T[k, j]
 
-    `clean_posterior` (n, C) is g(x), by a model that was not trained on these labels.
+    Parameters
+    ----------
+    clean_posterior : ndarray of shape (n, C)
+        g(x), by a model that was not trained on these labels.
+    transition : ndarray of shape (C, C)
+        T.
+    noisy_labels : ndarray of shape (n,)
+        The labels given, integers from 0 to C - 1.
+
+    Returns
+    -------
+    ndarray of shape (n, C)
+
+    Examples
+    --------
+    >>> transition = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> clean_given_label(np.array([[0.5, 0.5]]), transition, np.array([1]))
+    array([[0.25, 0.75]])
     """
     joint: FloatArray = clean_posterior * transition.T[noisy_labels]
     total = joint.sum(axis=1, keepdims=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trevision.noise import FloatArray, IntArray, check_labels
+from trevision.noise import FloatArray, IntArray, check_labels, detached
 
 # Probabilities in a chunk: a few of its size are held at a time, and they stay near the processor.
 NUMBERS_AT_ONCE = 2**21
@@ -22,7 +22,21 @@ SUM_TOLERANCE = 0.01
 
 
 class RowSource(Protocol):
-    """What gives rows by slices as numpy arrays: an array, a memory map, an HDF5 data set, ..."""
+    """What gives rows by slices as numpy arrays: an array, a memory map, an HDF5 data set, ...
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n, C).
+    dtype : numpy dtype
+        Of the numbers.
+
+    Examples
+    --------
+    >>> source: RowSource = np.zeros((4, 2))
+    >>> source[1:3].shape
+    (2, 2)
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -44,8 +58,30 @@ class Chunk(NamedTuple):
 class ProbabilityRows:
     """Rows of P(noisy | x) with the noisy label of each, checked and normalised whenever they are read.
 
-    `noisy_probs` (n, C) is an array or any `RowSource`; it is never held whole and never altered.
-    `noisy_labels` (n,) are integers 0..C-1.
+    Parameters
+    ----------
+    noisy_probs : array-like or RowSource of shape (n, C)
+        P(noisy | x). It is never held whole and never altered.
+    noisy_labels : array-like of shape (n,)
+        Integers from 0 to C - 1.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        The labels given.
+    num_classes : int
+        C.
+
+    Raises
+    ------
+    ValueError
+        If shapes or labels do not fit; when rows are read, for the first that holds no probabilities.
+
+    Examples
+    --------
+    >>> rows = ProbabilityRows([[0.8, 0.2], [0.1, 0.9]], [0, 1])
+    >>> len(rows), rows.num_classes
+    (2, 2)
     """
 
     def __init__(self, noisy_probs: ArrayLike | RowSource, noisy_labels: ArrayLike) -> None:
@@ -80,6 +116,20 @@ class ProbabilityRows:
     def label_counts(self, weights: FloatArray | None = None) -> FloatArray:
         """How many rows are given each label, each row counted `weights` times."""
         return np.bincount(self.labels, weights, minlength=self.num_classes).astype(np.float64)
+
+
+def check_probs(noisy_probs: ArrayLike) -> NDArray[np.floating]:
+    """`noisy_probs` (n, C) as an array, once its rows are known to be probabilities."""
+    probs = np.asarray(detached(noisy_probs))
+    if probs.ndim != 2 or probs.shape[0] == 0 or probs.shape[1] < 2:
+        raise ValueError(f"noisy_probs must be (n, C) with n >= 1 and C >= 2, got shape {probs.shape}")
+    if not np.issubdtype(probs.dtype, np.floating):
+        raise ValueError(f"noisy_probs must be floating-point probabilities, got dtype {probs.dtype}")
+    if not np.isfinite(probs).all() or probs.min() < 0:
+        raise ValueError("noisy_probs must hold finite probabilities, got NaN, infinity or a negative number")
+    if np.abs(probs.sum(axis=1) - 1).max() > 1e-3:
+        raise ValueError("noisy_probs must have rows that sum to 1; logits want a softmax first")
+    return probs
 
 
 def _gives_rows(values: Any) -> TypeGuard[RowSource]:

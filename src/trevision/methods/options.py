@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from trevision.estimation import METHODS as ESTIMATORS
+from trevision.estimation import find_estimator
 from trevision.prior import PARAMETERISATIONS, parse
 
 MENTORS = ("self-paced", "learned")
@@ -61,11 +61,12 @@ class Options:
             "reweight_gradient": GRADIENTS,
             "revision_loss": REVISION_LOSSES,
             "mentor": MENTORS,
-            "estimator": tuple(ESTIMATORS),
         }
         for name, known in words.items():
             if getattr(self, name) not in (getattr(Options, name), *known):
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        if self.estimator is not None:
+            find_estimator(self.estimator)
         for name in ("lr_revision", "lr_transition", "noise_rate"):
             rate = getattr(self, name)
             if not isinstance(rate, int | float | None) or isinstance(rate, bool):

@@ -107,14 +107,10 @@ class Problem:
         Where the user chose it, too many classes are an error instead.
         """
         name, classes = self.schedule.estimator, self.data.num_classes
-        most = estimation.METHODS[name].most_classes
-        if most is None or classes <= most:
-            return name
+        chosen = estimation.find_estimator(name)
         if self.options.estimator is not None:
-            raise ValueError(
-                f"estimator {name} must have at most {most} classes, got {classes}; choose confident-joint"
-            )
-        return estimation.default_method(classes)
+            chosen.check_classes(classes)
+        return name if chosen.takes(classes) else estimation.default_estimator(classes)
 
 
 @dataclass(frozen=True)

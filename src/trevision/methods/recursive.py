@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from trevision.estimation import METHODS as ESTIMATORS
-from trevision.estimation import LatentFit, ProbabilityRows, fit_latent, pooled_transition
+from trevision.estimation import LATENT, LatentFit, ProbabilityRows, pooled_transition
 from trevision.methods.cross_fit import cross_fit
 from trevision.methods.method import Method
 from trevision.methods.problem import Learned, OutOfSample, Problem
@@ -99,7 +98,7 @@ def fit(problem: Problem) -> Learned:
     return replace(learned, history=told, stopped_because=f"{learned.stopped_because}; {ended}")
 
 
-RECURSIVE = Method("recursive", fit, own_estimator="latent", most_classes=ESTIMATORS["latent"].most_classes)
+RECURSIVE = Method("recursive", fit, own_estimator="latent", most_classes=LATENT.most_classes)
 
 
 def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> Step:
@@ -109,9 +108,9 @@ def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> 
     rows = ProbabilityRows(predicted.train_probs, labels)
     # A T counted from pairs of labels may have zeros, of which one label that occurs would make a verdict.
     before = without_zeros(before, np.bincount(labels, minlength=size))
-    start = LatentFit(before, np.eye(size), np.zeros(size), None, np.zeros((size, size)), np.inf)
-    stay = fit_latent(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
-    move = fit_latent(rows, start=start)
+    start = LATENT.start_from(before)
+    stay = LATENT.fit(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
+    move = LATENT.fit(rows, start=start)
     transition = without_zeros(pooled_transition(move.counts), move.counts.sum(axis=1))
 
     def validation_losses(fit: LatentFit, matrix: np.ndarray) -> np.ndarray:

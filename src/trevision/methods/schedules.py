@@ -15,7 +15,7 @@ from trevision.prior import PARAMETERISATIONS, Parameterisation
 from trevision.training.phase import Criterion, Phase
 
 RevisionLoss = Literal["eq3", "released"]
-ESTIMATORS: tuple[str, ...] = tuple(estimation.METHODS)
+ESTIMATORS: tuple[str, ...] = tuple(estimation.ESTIMATORS)
 ANCHOR = "anchor"
 """The paper's estimator, the only one that stage 1's predictions for its own training rows are enough for."""
 
@@ -57,7 +57,7 @@ class Schedule:
         What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss; or the
         last.
     estimator : str, default=ANCHOR
-        Where T-hat comes from: the paper's anchor points, or another of `estimation.METHODS`, which
+        Where T-hat comes from: the paper's anchor points, or another of `estimation.ESTIMATORS`, which
         are given out-of-sample predictions.
     folds : int, default=FOLDS
         The number of parts into which rows are divided for out-of-sample predictions.

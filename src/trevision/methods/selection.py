@@ -20,7 +20,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from trevision import losses
-from trevision.estimation import clean_prior, noise_rate
+from trevision.estimation import noise_rate, solve_class_prior
 from trevision.methods.problem import EstimatedTransition, Learned, Problem
 from trevision.methods.stages import TransitionWarning, conclude, run_problem_stage
 from trevision.training.evaluate import Evaluation
@@ -70,9 +70,10 @@ def rate_to_go_by(problem: Problem, initial: EstimatedTransition) -> Rate:
     if problem.options.noise_rate is not None:
         return Rate(problem.options.noise_rate)
     labels = torch.cat([problem.data.train_y.cpu(), problem.data.valid_y.cpu()]).numpy()
-    prior = clean_prior(initial.matrix, np.bincount(labels, minlength=problem.data.num_classes) / len(labels))
-    if prior is not None:
-        return Rate(noise_rate(initial.matrix, prior))
+    shares = np.bincount(labels, minlength=problem.data.num_classes) / len(labels)
+    class_prior = solve_class_prior(initial.matrix, shares)
+    if class_prior is not None:
+        return Rate(noise_rate(initial.matrix, class_prior))
     message = (
         "the noise rate is a mean over classes, because the estimated T does not explain how often each "
         "noisy label occurs; give noise_rate if it is known"

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from trevision import losses
+from trevision.admissible import penalty
 from trevision.data.rows import Rows, select_rows
 from trevision.estimation import (
-    METHODS,
+    DualT,
     ProbabilityRows,
     anchor_transition,
     counted_transition,
-    dual_t_solution,
-    solve_knowing,
+    find_estimator,
     trusted_transition,
 )
 from trevision.methods.problem import EstimatedTransition, Learned, Objective, OutOfSample, Problem
@@ -129,12 +129,10 @@ def _out_of_sample_transition(
     rows = ProbabilityRows(*predicted.rows(problem.data))
     name = problem.estimator
     if name == "dual-t":
-        found = dual_t_solution(rows, percentile=problem.anchor_percentile)
-    elif knowledge is not None:
-        found = solve_knowing(name, rows, knowledge)
+        found = DualT(percentile=problem.anchor_percentile).solve(rows)
     else:
-        found = METHODS[name].solve(rows, None)
-    return without_zeros(found.transition, len(rows) * found.prior)
+        found = find_estimator(name).solve(rows, knowledge=knowledge)
+    return without_zeros(found.transition, len(rows) * found.class_prior)
 
 
 def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -240,7 +238,7 @@ def revise(
 
 def _penalised(objective: Objective, prior: Prior) -> Objective:
     def penalised(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
-        return objective(logits, noisy_labels, matrix) + prior.penalty(matrix)
+        return objective(logits, noisy_labels, matrix) + penalty(prior, matrix)
 
     return penalised
 

@@ -42,8 +42,8 @@ class Matrices:
     strongest: float
     """The off-diagonal share that the full colour stands for."""
     panels: list[Panel]
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
 
     @property
     def density(self) -> str:
@@ -56,8 +56,8 @@ class Matrices:
         return {
             "names": self.names,
             "panels": [panel.values.round(4).tolist() for panel in self.panels],
-            "low": self.low.round(4).tolist(),
-            "high": self.high.round(4).tolist(),
+            "low": None if self.low is None else self.low.round(4).tolist(),
+            "high": None if self.high is None else self.high.round(4).tolist(),
         }
 
 
@@ -65,6 +65,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
     """Initial beside revised beside the estimate out of sample; equal ones are drawn once."""
     kept = _most_confused(run.noise.joint)
     block = np.ix_(kept, kept)
+    has_intervals = run.noise.low is not None
     before, after = ("Before revision", "the first estimate of the run"), "After revision"
     if not run.result.get("starts_from_estimate", True):
         before, after = ("At the start", "where this method begins"), "After training"
@@ -73,9 +74,9 @@ def draw_matrices(run: RunRecord) -> Matrices:
         (after, "as the run learnt it", run.revised, False),
         (
             "Out of sample",
-            f"estimated anew, with {run.noise.level:.0%} intervals",
+            f"estimated anew, with {run.noise.level:.0%} intervals" if has_intervals else "estimated anew",
             run.noise.transition,
-            True,
+            has_intervals,
         ),
     ]
     if np.allclose(run.initial, run.revised, atol=1e-6):
@@ -87,7 +88,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
         for title, about, matrix, has_interval in described
     ]
     names = [run.noise.classes[code] for code in kept]
-    low, high = run.noise.low[block], run.noise.high[block]
+    low, high = (None if ends is None else ends[block] for ends in (run.noise.low, run.noise.high))
     return Matrices(names, len(run.noise.classes), strongest, panels, low, high)
 
 

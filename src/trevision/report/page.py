@@ -155,7 +155,7 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
         notes=[*run.result.get("data_notes", ()), *run.result["warnings"]],
         pairs=pairs[:MOST_PAIRS],
         all_pairs=len(pairs),
-        widest=max((pair.high for pair in pairs[:MOST_PAIRS]), default=1.0),
+        widest=max((pair.high or pair.share for pair in pairs[:MOST_PAIRS]), default=1.0),
         matrices=matrices,
         curves=draw_curves(run.history, selected),
         stages=stage_lines(run.history),

@@ -17,14 +17,17 @@ FEWEST_ROWS = 0.5
 
 @dataclass(frozen=True)
 class ClassPair:
-    """Rows that are truly of class `clean` and labelled `given`: how many, and which share of `clean`."""
+    """Rows that are truly of class `clean` and labelled `given`: how many, and which share of `clean`.
+
+    `low` and `high` are the ends of the interval of the share, if there is one.
+    """
 
     clean: str
     given: str
     rows: float
     share: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     listed: int
     """Suspects on the page that would be corrected this way."""
 
@@ -41,8 +44,8 @@ def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
             given=noise.classes[j],
             rows=float(noise.joint[i, j]),
             share=float(noise.transition[i, j]),
-            low=float(noise.low[i, j]),
-            high=float(noise.high[i, j]),
+            low=None if noise.low is None else float(noise.low[i, j]),
+            high=None if noise.high is None else float(noise.high[i, j]),
             listed=listed[noise.classes[i], noise.classes[j]],
         )
         for i, j in (divmod(int(cell), len(noise.classes)) for cell in order)
@@ -70,10 +73,12 @@ def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
 
 def _wrong_labels(noise: FoundNoise) -> str:
     estimate, low, high = noise.wrong
-    share = [percent(value / noise.rows) for value in (estimate, low, high)]
+    said = f"About {count(estimate)} of the labels ({percent(estimate / noise.rows)}) are probably wrong"
+    if low is None or high is None:
+        return f"{said}; no interval was made for this number."
     return (
-        f"About {count(estimate)} of the labels ({share[0]}) are probably wrong; the {noise.level:.0%} "
-        f"interval is {count(low)} to {count(high)} ({share[1]} to {share[2]})."
+        f"{said}; the {noise.level:.0%} interval is {count(low)} to {count(high)} "
+        f"({percent(low / noise.rows)} to {percent(high / noise.rows)})."
     )
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from trevision.data.noisy import Truth
-from trevision.estimation import METHODS, ProbabilityRows, clean_given_label
+from trevision.estimation import ESTIMATORS as OURS
+from trevision.estimation import ProbabilityRows, clean_given_label
 from trevision.files import write_json
 from trevision.files import write_matrix as write_transition
 from trevision.methods.cross_fit import cross_fit
@@ -32,7 +33,7 @@ CLEANLAB = "cleanlab"
 
 def estimator_names() -> tuple[str, ...]:
     """All estimators that take part: those of this package, and cleanlab's."""
-    return (*METHODS, CLEANLAB)
+    return (*OURS, CLEANLAB)
 
 
 def lacking(name: str) -> str:
@@ -110,7 +111,7 @@ def _try(
 def _ours(name: str, probs: np.ndarray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
     """T, and P(clean = given | x, given) of every row, by an estimator of this package."""
     rows = ProbabilityRows(probs, labels)
-    solution = METHODS[name].solve(rows, None)
+    solution = OURS[name].solve(rows)
     p_given = np.empty(len(rows))
     for part, given, where in rows.chunks():
         clean = clean_given_label(solution.clean_posterior(part), solution.transition, given)

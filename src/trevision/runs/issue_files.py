@@ -31,16 +31,19 @@ class CheckOfT:
 
 @dataclass(frozen=True)
 class FoundNoise:
-    """noise.json: the label noise as estimated out of sample, with intervals of confidence `level`."""
+    """noise.json: the label noise as estimated out of sample, with intervals of confidence `level`.
+
+    `low` and `high` are None where no intervals were made.
+    """
 
     classes: tuple[str, ...]
     rows: int
     level: float
-    wrong: tuple[float, float, float]
+    wrong: tuple[float, float | None, float | None]
     """The number of wrong labels: estimate, low, high."""
     transition: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
     joint: np.ndarray
     findings: tuple[CheckOfT, ...]
     scored_by: str
@@ -51,9 +54,8 @@ def read_noise(path: Path) -> FoundNoise:
     stored = read_json(path)
     try:
         classes = tuple(map(str, stored["classes"]))
-        matrices = {
-            name: np.array(stored[name], dtype=float) for name in ("transition", "low", "high", "joint")
-        }
+        ends = () if stored["low"] is None and stored["high"] is None else ("low", "high")
+        matrices = {name: np.array(stored[name], dtype=float) for name in ("transition", "joint", *ends)}
         for name, matrix in matrices.items():
             if matrix.shape != (len(classes), len(classes)) or not np.isfinite(matrix).all():
                 raise ValueError(f"{name} is not a matrix of {len(classes)} x {len(classes)} numbers")
@@ -62,10 +64,17 @@ def read_noise(path: Path) -> FoundNoise:
             classes=classes,
             rows=int(stored["rows"]),
             level=float(stored["level"]),
-            wrong=(float(wrong["estimate"]), float(wrong["low"]), float(wrong["high"])),
+            wrong=(
+                float(wrong["estimate"]),
+                float(wrong["low"]) if ends else None,
+                float(wrong["high"]) if ends else None,
+            ),
+            transition=matrices["transition"],
+            low=matrices.get("low"),
+            high=matrices.get("high"),
+            joint=matrices["joint"],
             findings=tuple(_check_of_t(finding) for finding in stored["diagnosis"]),
             scored_by=str(stored["scored_by"]),
-            **matrices,
         )
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)

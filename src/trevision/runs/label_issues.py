@@ -10,11 +10,11 @@ import numpy as np
 
 from trevision.data.progress import Progress as ReadingProgress
 from trevision.data.row_labels import RowLabels
-from trevision.estimation import Finding, RowSource, diagnose
+from trevision.estimation import BOOTSTRAP, Finding, RowSource, diagnose
 from trevision.files import DataError, write_atomically, write_json
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.runs.issue_files import ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON
-from trevision.runs.noise_estimate import Watch, WatchedRows, of_replicates
+from trevision.runs.noise_estimate import Watch, WatchedRows, listed, of_replicates
 from trevision.runs.run_folder import RunFolder
 from trevision.training.progress import Progress
 
@@ -41,7 +41,7 @@ class RunIssues:
 
 def find_run_issues(
     folder: Path | RunFolder,
-    bootstrap: int = 100,
+    bootstrap: int = BOOTSTRAP,
     level: float = 0.9,
     data_dir: Path | None = None,
     reading: ReadingProgress | None = None,
@@ -128,13 +128,14 @@ def _write(folder: Path, scored: RunIssues, folds: int) -> None:
             "rows": made.rows,
             "level": made.level,
             "wrong": {"estimate": wrong, "low": low, "high": high},
-            "prior": made.prior.tolist(),
+            "class_prior": made.class_prior.tolist(),
             "transition": made.transition.tolist(),
-            "low": made.transition_low.tolist(),
-            "high": made.transition_high.tolist(),
+            "low": listed(made.transition_low),
+            "high": listed(made.transition_high),
             "joint": made.joint.tolist(),
             "diagnosis": [asdict(finding) for finding in scored.findings],
-            "method": made.method,
+            "estimator": made.estimator,
+            "converged": made.converged,
             "resampling": made.resampling,
             "scored_by": SCORED_BY.format(folds=folds),
         },

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from trevision.data.files.probabilities import open_probabilities
-from trevision.estimation import Estimate, Finding, RowSource, check_choices, diagnose, estimate
-from trevision.files import DataError, write_atomically, write_json
+from trevision.estimation import (
+    BOOTSTRAP,
+    Estimate,
+    Finding,
+    RowSource,
+    check_choices,
+    diagnose,
+    estimate,
+)
+from trevision.files import DataError, write_json, write_matrix
 
 Watch = Callable[[str, int, "int | None"], None]
 """Called with what is being read, how much of it is done, and the total (None: not known)."""
@@ -22,15 +29,15 @@ class Estimating:
     """How T is estimated from probabilities.
 
     Args:
-        method: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t, hoc
-            or counted.
-        bootstrap: Replicates that the intervals are made of.
+        estimator: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t,
+            hoc or counted.
+        bootstrap: Replicates that the intervals are made of; 0 for no intervals.
         level: Confidence of the intervals.
         seed: Seed of the replicates.
     """
 
-    method: str | None = None
-    bootstrap: int = 200
+    estimator: str | None = None
+    bootstrap: int = BOOTSTRAP
     level: float = 0.9
     seed: int = 0
 
@@ -73,7 +80,7 @@ def estimate_noise(
         If the file cannot be read, or T cannot be estimated from it.
     """
     # Before a large file is read, and without its name: these mistakes are not the file's.
-    check_choices(estimating.method, estimating.bootstrap, estimating.level)
+    check_choices(estimating.estimator, estimating.bootstrap, estimating.level)
 
     def copying(done: int, total: int | None) -> None:
         if watch is not None:
@@ -85,7 +92,7 @@ def estimate_noise(
             made = estimate(
                 rows,
                 opened.labels,
-                estimating.method,
+                estimating.estimator,
                 estimating.bootstrap,
                 estimating.level,
                 estimating.seed,
@@ -116,32 +123,42 @@ class WatchedRows:
         return self.source[rows]
 
 
+def listed(array: np.ndarray | None) -> list | None:
+    """An array for JSON; null for the ends of intervals that were not made."""
+    return None if array is None else array.tolist()
+
+
 def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
     """Write T and the ends of its intervals as CSV and as a picture, and all the rest as estimate.json.
 
-    Each file is replaced in one step; other files of the folder stay.
+    Each file is replaced in one step; other files of the folder stay. Without intervals, the ends of an
+    earlier estimate are removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     made = noise.estimate
     matrices = {
-        "transition": made.transition,
-        "transition-low": made.transition_low,
-        "transition-high": made.transition_high,
+        "transition": (f"T, {made.estimator}", made.transition),
+        "transition-low": (f"low end of {made.level:.0%}", made.transition_low),
+        "transition-high": (f"high end of {made.level:.0%}", made.transition_high),
     }
-    for name, matrix in matrices.items():
-        write_atomically(folder / f"{name}.csv", partial(np.savetxt, X=matrix, delimiter=",", fmt="%.8g"))
+    drawn = {}
+    for name, (title, matrix) in matrices.items():
+        path = folder / f"{name}.csv"
+        if matrix is None:
+            path.unlink(missing_ok=True)
+            continue
+        write_matrix(path, matrix)
+        drawn[title] = matrix
     from trevision.runs.pictures import draw_transitions  # matplotlib, only for whoever wants files
 
-    titles = (f"T, {made.method}", f"low end of {made.level:.0%}", f"high end of {made.level:.0%}")
-    draw_transitions(
-        folder / "transition.svg", dict(zip(titles, matrices.values(), strict=True)), noise.class_names
-    )
+    draw_transitions(folder / "transition.svg", drawn, noise.class_names)
     write_json(
         folder / "estimate.json",
         {
             "classes": list(noise.class_names),
             "rows": made.rows,
-            "method": made.method,
+            "estimator": made.estimator,
+            "converged": made.converged,
             "level": made.level,
             "bootstrap": made.bootstrap,
             "resampling": made.resampling,
@@ -150,9 +167,9 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
                 "low": made.noise_rate_low,
                 "high": made.noise_rate_high,
             },
-            "prior": made.prior.tolist(),
-            "prior_low": made.prior_low.tolist(),
-            "prior_high": made.prior_high.tolist(),
+            "class_prior": made.class_prior.tolist(),
+            "class_prior_low": listed(made.class_prior_low),
+            "class_prior_high": listed(made.class_prior_high),
             "diagnosis": [asdict(finding) for finding in noise.findings],
         },
     )

@@ -1,0 +1,64 @@
+"""A search for a minimum that says whether it arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scipy.optimize import OptimizeResult, minimize
+
+from trevision.noise import FloatArray
+
+# The share of the iterations whose gain tells whether a search that was stopped was still on its way.
+LAST_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where a search ended.
+
+    `finished` is the optimiser's own word: its tolerance was met before its limit. `last_gain` is by how much
+    the last tenth of the iterations lowered the loss.
+    """
+
+    point: FloatArray
+    loss: float
+    finished: bool
+    last_gain: float
+
+    def arrived(self, negligible: float) -> bool:
+        """Whether the search finished or, at its limit, no longer gained what is not negligible."""
+        return self.finished or bool(self.last_gain < negligible)
+
+
+def descend(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    most_iterations: int,
+    ftol: float,
+    gtol: float,
+) -> Minimum:
+    """Minimise `objective`, which gives its value and its slopes, by L-BFGS from `start`."""
+    losses: list[float] = []  # at the start, and after each iteration
+
+    def begun(values: FloatArray) -> tuple[float, FloatArray]:
+        loss, slopes = objective(values)
+        if not losses:
+            losses.append(loss)
+        return loss, slopes
+
+    def remember(intermediate_result: OptimizeResult) -> None:
+        losses.append(float(intermediate_result.fun))
+
+    ended = minimize(
+        begun,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=remember,
+        options={"maxiter": most_iterations, "maxcor": 20, "ftol": ftol, "gtol": gtol},
+    )
+    loss = float(ended.fun)
+    last = max(1, int(LAST_SHARE * (len(losses) - 1)))
+    earlier = losses[max(0, len(losses) - 1 - last)] if losses else loss
+    return Minimum(ended.x, loss, bool(ended.success), earlier - loss)

@@ -5,31 +5,17 @@ A new data set is a new file there with a module-level `Source`; nothing else li
 
 from __future__ import annotations
 
-import pkgutil
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
-from trevision.data import named
 from trevision.data.named.locations import candidate_folders, find
 from trevision.data.source import Source
+from trevision.declared import declared_in
 
-
-def discover() -> dict[str, Source]:
-    """Every module-level `Source` by its name: small samples first, those of one size by module."""
-    declared: list[Source] = []
-    for module in sorted(info.name for info in pkgutil.iter_modules(named.__path__)):
-        members = vars(import_module(f"{named.__name__}.{module}")).values()
-        declared += [member for member in members if isinstance(member, Source)]
-    sources = {source.name: source for source in sorted(declared, key=lambda source: source.sample_size)}
-    if len(sources) < len(declared):
-        names = [source.name for source in declared]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"a source must have a name of its own, got {repeated!r} twice")
-    return sources
-
-
-SOURCES = discover()
+SOURCES: dict[str, Source] = declared_in(
+    "trevision.data.named", Source, order=lambda source: source.sample_size
+)
+"""By name, small samples first."""
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
-import trevision.estimation
+from trevision.declared import declared_in
 from trevision.estimation.estimator import Estimator
 from trevision.files import did_you_mean
 
-
-def declared() -> dict[str, Estimator]:
-    """All estimators that a module of `trevision.estimation` declares, in the order of their rank."""
-    by_name: dict[str, Estimator] = {}
-    for info in pkgutil.iter_modules(trevision.estimation.__path__):
-        module = importlib.import_module(f"{trevision.estimation.__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, Estimator) and by_name.setdefault(value.name, value) is not value:
-                raise TypeError(f"two estimators are named {value.name}; the second is in {module.__name__}")
-    ordered = sorted(by_name.values(), key=lambda estimator: (estimator.rank, estimator.name))
-    return {estimator.name: estimator for estimator in ordered}
-
-
-ESTIMATORS: dict[str, Estimator] = declared()
+ESTIMATORS: dict[str, Estimator] = declared_in(
+    "trevision.estimation", Estimator, order=lambda estimator: (estimator.rank, estimator.name)
+)
 """The estimators by name."""
 
 

@@ -17,7 +17,7 @@ from trevision.prior import Prior, check_keeps_prior
 from trevision.training.evaluate import Measure, measure_nothing
 from trevision.training.runtime import Runtime
 
-METHODS: dict[str, Method] = {method.name: method for method in declared_in("trevision.methods", Method)}
+METHODS: dict[str, Method] = declared_in("trevision.methods", Method)
 
 
 def find_method(name: str) -> Method:

@@ -1,13 +1,11 @@
 """The tables and figures, one file each, found by looking into this folder.
 
-A new table is a new file here, with a SPEC whose name is the file's.
+A new table is a new file here, with a `Spec` at module level.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
-
+from trevision.declared import declared_in
 from trevision.files import did_you_mean
 from trevision.reproduce.spec import Spec
 
@@ -17,17 +15,7 @@ def _order(spec: Spec) -> tuple[bool, bool, str]:
     return not spec.in_paper, not spec.name.startswith("table"), spec.name
 
 
-def discover() -> dict[str, Spec]:
-    """Every table and figure by its name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    specs = [import_module(f"{__name__}.{name}").SPEC for name in names]
-    for name, spec in zip(names, specs, strict=True):
-        if spec.name != name:
-            raise ValueError(f"tables/{name}.py must declare a Spec of that name, got {spec.name!r}")
-    return {spec.name: spec for spec in sorted(specs, key=_order)}
-
-
-SPECS = discover()
+SPECS: dict[str, Spec] = declared_in(__name__, Spec, order=_order)
 
 
 def find_spec(name: str) -> Spec:

@@ -312,7 +312,22 @@ def parse(text: str) -> dict[str, str]:
 
 
 def check_keeps_prior(parameterisation: str) -> None:
-    """Raise a ValueError for a parameterisation in which a prior could be violated."""
+    """Raise a ValueError for a parameterisation in which a prior could be violated.
+
+    Parameters
+    ----------
+    parameterisation : str
+        One of `PARAMETERISATIONS`.
+
+    Raises
+    ------
+    ValueError
+        If Delta T may leave what the prior admits.
+
+    Examples
+    --------
+    >>> check_keeps_prior("simplex")
+    """
     if parameterisation not in KEEPING_A_PRIOR:
         raise ValueError(
             f"prior must go with revision {' or '.join(KEEPING_A_PRIOR)}, which keep T to it, "

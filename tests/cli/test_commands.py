@@ -272,7 +272,7 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
         "prior's empty file": (["fit", good, "--prior", f"known={folder}/empty.npy"], "the file is empty"),
         "estimator's classes": (
             ["fit", folder / "k101.npz", "--estimator", "latent"],
-            "estimator latent must have at most 100 classes",
+            "estimator latent is for up to 100 classes",
         ),
         "run folder": (["predict", folder / "nowhere", good], "config.json"),
     }

@@ -355,9 +355,7 @@ def test_a_fresh_clone_shows_a_recorded_table_without_training(finished, tmp_pat
     before = capsys.readouterr().out
     reproduce(tmp_path / "clone", *TINY)
     assert capsys.readouterr().out.replace(str(tmp_path / "clone"), str(finished)) == before
-    left = {path.name for path in (tmp_path / "clone").iterdir()}
-    stem = "table3-digits-quick-n150"
-    assert left == {".gitignore", ".lock", "tables", f"{stem}.jsonl", f"{stem}-epochs.parquet"}
+    assert not {"runs", ".stages"} & {path.name for path in (tmp_path / "clone").iterdir()}
 
 
 def test_a_run_is_recorded_as_soon_as_it_is_finished(tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ from trevision.data import named, sources
 from trevision.data.dataset import AUGMENTATIONS
 from trevision.data.load import load
 from trevision.data.source import Source
-from trevision.estimation import METHODS
+from trevision.declared import declared_in
+from trevision.estimation import ESTIMATORS
 from trevision.files import DataError
 from trevision.methods.schedules import schedule_for
 
@@ -46,14 +47,14 @@ def add_file(tmp_path, monkeypatch):
 
 
 def test_the_data_sets_are_listed_from_small_to_large_samples():
-    assert list(sources.discover()) == [
+    assert list(sources.SOURCES) == [
         "digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "clothing1m",
     ]  # fmt: skip
 
 
 def test_a_new_data_set_is_one_new_file(add_file, monkeypatch, capsys):
     add_file("dots")
-    found = sources.discover()
+    found = declared_in("trevision.data.named", Source, order=lambda source: source.sample_size)
     assert list(found)[:2] == ["dots", "digits"]
     dataset = found["dots"].load()
     assert (dataset.name, dataset.augmentation, dataset.class_names) == ("dots", "affine", ("odd", "even"))
@@ -70,8 +71,8 @@ def test_a_new_data_set_is_one_new_file(add_file, monkeypatch, capsys):
 
 def test_two_data_sets_of_one_name_are_refused(add_file):
     add_file("mnist")
-    with pytest.raises(ValueError, match="a name of its own, got 'mnist' twice"):
-        sources.discover()
+    with pytest.raises(ValueError, match="the name 'mnist' is declared twice"):
+        declared_in("trevision.data.named", Source)
 
 
 @pytest.mark.parametrize("source", sources.SOURCES.values(), ids=lambda source: source.name)
@@ -79,7 +80,7 @@ def test_a_declaration_is_whole(source: Source):
     assert source.description
     assert source.augmentation in AUGMENTATIONS
     assert source.distortion in (None, *AUGMENTATIONS)
-    assert source.estimator in METHODS
+    assert source.estimator in ESTIMATORS
     assert (source.files is None) == (source.folder is not None)
     assert source.files is None or source.files.name == source.name
 

@@ -14,6 +14,7 @@ import pytest
 import trevision.estimation
 from trevision.classifier import TRevisionClassifier
 from trevision.cli import main
+from trevision.declared import declared_in
 from trevision.estimation import (
     ESTIMATORS,
     ProbabilityRows,
@@ -23,6 +24,7 @@ from trevision.estimation import (
     find_estimator,
     registry,
 )
+from trevision.estimation.estimator import Estimator
 from trevision.prior import Prior
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +46,7 @@ def test_a_new_estimator_is_one_new_file(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "uniform.py").write_text(ONE_FILE, encoding="utf-8")
     monkeypatch.setattr(trevision.estimation, "__path__", [*trevision.estimation.__path__, str(tmp_path)])
     try:
-        found = registry.declared()
+        found = declared_in("trevision.estimation", Estimator, order=lambda estimator: estimator.rank)
     finally:
         sys.modules.pop("trevision.estimation.uniform", None)
     assert list(found) == [*ESTIMATORS, "uniform"]
@@ -60,8 +62,8 @@ def test_two_estimators_of_one_name_are_refused(tmp_path: Path, monkeypatch) -> 
     (tmp_path / "usurper.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(trevision.estimation, "__path__", [*trevision.estimation.__path__, str(tmp_path)])
     try:
-        with pytest.raises(TypeError, match="two estimators are named latent"):
-            registry.declared()
+        with pytest.raises(ValueError, match="the name 'latent' is declared twice"):
+            declared_in("trevision.estimation", Estimator)
     finally:
         sys.modules.pop("trevision.estimation.usurper", None)
 

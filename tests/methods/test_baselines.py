@@ -20,7 +20,7 @@ from torch import nn
 
 from trevision import TRevisionClassifier, noise
 from trevision.data.noisy import Truth, split
-from trevision.estimation import clean_prior, noise_rate
+from trevision.estimation import noise_rate, solve_class_prior
 from trevision.methods import mentor
 from trevision.methods.co_teaching import exchange_step
 from trevision.methods.decoupling import disagreement_step
@@ -221,18 +221,18 @@ def test_the_rate_of_a_planted_asymmetric_t_is_recovered_for_unequal_classes(blo
     clean = rng.choice(4, size=50_000, p=[0.55, 0.05, 0.3, 0.1])
     planted = np.array([[0.9, 0.1, 0, 0], [0.5, 0.4, 0.1, 0], [0, 0.2, 0.7, 0.1], [0.3, 0.3, 0, 0.4]])
     noisy = noise.corrupt(clean, planted, rng)
-    prior = clean_prior(planted, np.bincount(noisy) / len(noisy))
-    assert prior == pytest.approx([0.55, 0.05, 0.3, 0.1], abs=0.02)
-    assert noise_rate(planted, prior) == pytest.approx(np.mean(noisy != clean), abs=0.01)
+    class_prior = solve_class_prior(planted, np.bincount(noisy) / len(noisy))
+    assert class_prior == pytest.approx([0.55, 0.05, 0.3, 0.1], abs=0.02)
+    assert noise_rate(planted, class_prior) == pytest.approx(np.mean(noisy != clean), abs=0.01)
     assert (
         abs(noise_rate(planted) - np.mean(noisy != clean)) > 0.1
     )  # classes that count the same would not do
 
 
-def test_a_t_that_does_not_explain_the_labels_has_no_prior_and_its_rate_is_a_mean():
-    assert clean_prior(np.full((2, 2), 0.5), [0.3, 0.7]) is None
+def test_a_t_that_does_not_explain_the_labels_has_no_class_prior_and_its_rate_is_a_mean():
+    assert solve_class_prior(np.full((2, 2), 0.5), [0.3, 0.7]) is None
     lopsided = np.array([[0.6, 0.4], [0.4, 0.6]])
-    assert clean_prior(lopsided, [1.0, 0.0]) is None  # no mixture of its rows is that sure
+    assert solve_class_prior(lopsided, [1.0, 0.0]) is None  # no mixture of its rows is that sure
     assert noise_rate(np.array([[0.9, 0.1], [0.5, 0.5]])) == pytest.approx(0.3)
 
 

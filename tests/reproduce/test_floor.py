@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from trevision.methods.registry import check_options
 from trevision.reproduce import dot_plots
 from trevision.reproduce import floor_table as floor
 from trevision.reproduce import plans as tables
@@ -122,7 +123,7 @@ def test_every_row_of_every_table_is_a_run_whose_choices_its_method_takes(name):
     for row in plan.rows:
         assert row.lacking in ("", "cleanlab is not installed: pip install 'trevision[bench]'")
         if not row.is_estimator:
-            row.options.check(row.method)
+            check_options(row.options, row.method)
 
 
 def test_only_a_table_with_estimators_speaks_of_them(tmp_path):

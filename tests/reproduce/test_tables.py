@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from trevision.cli import main
+from trevision.declared import declared_in
 from trevision.reproduce import tables
 from trevision.reproduce.plans import make_plan
-from trevision.reproduce.tables import SPECS, discover, find_spec
+from trevision.reproduce.spec import Spec
+from trevision.reproduce.tables import SPECS, find_spec
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -32,7 +34,7 @@ def test_a_new_file_is_a_new_table(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "__path__", [*tables.__path__, str(tmp_path)])
     monkeypatch.setitem(sys.modules, "trevision.reproduce.tables.table9", None)
     del sys.modules["trevision.reproduce.tables.table9"]
-    found = discover()
+    found = declared_in("trevision.reproduce.tables", Spec, order=tables._order)
     assert list(found)[4] == "table9"  # after table4
     monkeypatch.setattr(tables, "SPECS", found)
     plan = make_plan("table9", "digits")
@@ -40,11 +42,11 @@ def test_a_new_file_is_a_new_table(tmp_path, monkeypatch):
     assert plan.stem == "table9-digits-quick"
 
 
-def test_a_file_whose_table_has_another_name_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "odd.py").write_text("from trevision.reproduce.spec import Spec\nSPEC = Spec('even', '')")
+def test_two_tables_of_one_name_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "odd.py").write_text("from trevision.reproduce.spec import Spec\nSPEC = Spec('table1', '')")
     monkeypatch.setattr(tables, "__path__", [*tables.__path__, str(tmp_path)])
-    with pytest.raises(ValueError, match=r"tables/odd\.py must declare a Spec of that name, got 'even'"):
-        discover()
+    with pytest.raises(ValueError, match="the name 'table1' is declared twice"):
+        declared_in("trevision.reproduce.tables", Spec)
     del sys.modules["trevision.reproduce.tables.odd"]
 
 

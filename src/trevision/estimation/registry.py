@@ -7,7 +7,9 @@ from trevision.estimation.estimator import Estimator
 from trevision.files import did_you_mean
 
 ESTIMATORS: dict[str, Estimator] = declared_in(
-    "trevision.estimation", Estimator, order=lambda estimator: (estimator.rank, estimator.name)
+    "trevision.estimation",
+    Estimator,  # type: ignore[type-abstract]
+    order=lambda estimator: (estimator.rank, estimator.name),
 )
 """The estimators by name."""
 

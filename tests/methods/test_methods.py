@@ -11,7 +11,7 @@ import torch
 
 from trevision import TransitionWarning, TRevisionClassifier, noise
 from trevision.data.noisy import NoisyData, Truth, split
-from trevision.estimation import anchor_transition, transition_error
+from trevision.estimation import ProbabilityRows, transition_error
 from trevision.methods.options import Options
 from trevision.methods.problem import Learned, Problem, network_seed
 from trevision.methods.registry import METHODS, check_options, find_method
@@ -229,9 +229,10 @@ def test_anchor_points_of_many_classes_are_rows_of_their_class():
     data = split(torch.zeros(1000, 1), labels.numpy(), num_classes=50, random_state=0)
     probs = 0.8 * np.eye(50)[labels] + 0.004
     phase = Phase(1)
-    for schedule in (Schedule(phase, phase, phase), schedule_for("paper", "my.npz", 1000, 50)):
-        percentile = problem_of(data, schedule).anchor_percentile
-        assert np.diag(anchor_transition(probs, percentile)).min() == pytest.approx(0.804)
+    anchored = replace(schedule_for("paper", "my.npz", 1000, 50), estimator="anchor")
+    for schedule in (Schedule(phase, phase, phase), anchored):
+        solution = problem_of(data, schedule).estimator.solve(ProbabilityRows(probs, labels.numpy()))
+        assert np.diag(solution.transition).min() == pytest.approx(0.804)
 
 
 @pytest.mark.parametrize(

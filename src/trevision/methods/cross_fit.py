@@ -17,7 +17,6 @@ import torch
 
 from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
-from trevision.methods.schedules import ANCHOR
 from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, predicted_probs
 from trevision.training.evaluate import measure_nothing
 from trevision.training.loop import StageResult
@@ -26,19 +25,18 @@ from trevision.training.loop import StageResult
 def with_out_of_sample(problem: Problem) -> Problem:
     """The problem with out-of-sample predictions, where its estimator of T needs them.
 
-    All but `anchor` do, unless T-hat is counted from pairs of labels and the user did not choose the
-    estimator. With no more rows than folds there are none: the problem then bears a warning, and T-hat comes
-    from anchor points or, unless the user chose, from a trusted set.
+    It does not where T-hat is counted from pairs of labels and the user did not choose the estimator. With no
+    more rows than folds there are no predictions: the problem then bears a warning, and T-hat comes from
+    anchor points or, unless the user chose, from a trusted set.
     """
     data, schedule = problem.data, problem.schedule
     informed = data.label_pairs is not None and problem.options.estimator is None
-    if schedule.estimator == ANCHOR or informed:
+    if informed or not problem.estimator.needs_out_of_sample:
         return problem
-    name = problem.estimator
     if len(data.train_x) <= schedule.folds:
         message = (
-            f"T is not estimated by {name}, which needs predictions out of sample by {schedule.folds} folds, "
-            f"and so more training rows than {len(data.train_x)}"
+            f"T is not estimated by {problem.estimator.name}, which needs predictions out of sample by "
+            f"{schedule.folds} folds, and so more training rows than {len(data.train_x)}"
         )
         warnings.warn(message, TransitionWarning, stacklevel=2)
         return replace(problem, warnings=(*problem.warnings, message))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision import estimation
 from trevision.data.noisy import NoisyData
+from trevision.estimation import Anchor, DualT, Estimator, default_estimator, find_estimator
 from trevision.methods.options import Options
 from trevision.methods.schedules import Schedule
 from trevision.prior import Prior
@@ -95,22 +95,20 @@ class Problem:
         return Evaluation(self.data, self.schedule.select_by, self.measure, trusting, loss)
 
     @property
-    def anchor_percentile(self) -> float | None:
-        """The percentile of the posterior at which a class has its anchor point; None for the maximum."""
-        chosen = self.schedule.anchor_percentile
-        return estimation.usual_percentile(self.data.num_classes) if chosen == "usual" else chosen
-
-    @property
-    def estimator(self) -> str:
+    def estimator(self) -> Estimator:
         """The estimator of T that the schedule names, or the default where that is not for so many classes.
 
-        Where the user chose it, too many classes are an error instead.
+        Where the user chose it, too many classes are an error instead. One that looks for anchor points looks
+        where the schedule says.
         """
-        name, classes = self.schedule.estimator, self.data.num_classes
-        chosen = estimation.find_estimator(name)
+        chosen, classes = find_estimator(self.schedule.estimator), self.data.num_classes
         if self.options.estimator is not None:
             chosen.check_classes(classes)
-        return name if chosen.takes(classes) else estimation.default_estimator(classes)
+        elif not chosen.takes(classes):
+            chosen = find_estimator(default_estimator(classes))
+        if isinstance(chosen, Anchor | DualT):
+            return replace(chosen, percentile=self.schedule.anchor_percentile)
+        return chosen
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from trevision.training.phase import Criterion, Phase
 
 RevisionLoss = Literal["eq3", "released"]
 ESTIMATORS: tuple[str, ...] = tuple(estimation.ESTIMATORS)
-ANCHOR = "anchor"
-"""The paper's estimator, the only one that stage 1's predictions for its own training rows are enough for."""
 
 FOLDS = 5
 
@@ -56,7 +54,7 @@ class Schedule:
     select_by : Criterion, default="error"
         What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss; or the
         last.
-    estimator : str, default=ANCHOR
+    estimator : str, default="anchor"
         Where T-hat comes from: the paper's anchor points, or another of `estimation.ESTIMATORS`, which
         are given out-of-sample predictions.
     folds : int, default=FOLDS
@@ -80,7 +78,7 @@ class Schedule:
     bold: bool = False
     revision_loss: RevisionLoss = "eq3"
     select_by: Criterion = "error"
-    estimator: str = ANCHOR
+    estimator: str = "anchor"
     folds: int = FOLDS
 
     @property

@@ -20,15 +20,8 @@ from torch import Tensor, nn
 from trevision import losses
 from trevision.admissible import penalty
 from trevision.data.rows import Rows, select_rows
-from trevision.estimation import (
-    DualT,
-    ProbabilityRows,
-    anchor_transition,
-    counted_transition,
-    find_estimator,
-    trusted_transition,
-)
-from trevision.methods.problem import EstimatedTransition, Learned, Objective, OutOfSample, Problem
+from trevision.estimation import Anchor, ProbabilityRows, Solution, counted_transition, trusted_transition
+from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
 from trevision.prior import Parameterisation, Prior
 from trevision.training.evaluate import Evaluation, class_probs
 from trevision.training.loop import ALL_EPOCHS_DONE, Batch, Stage, StageResult, Step, run_stage
@@ -42,6 +35,8 @@ RUNAWAY = 0.1
 
 # An estimated entry of T that a prior lowers by more than this speaks against the prior, or the estimate.
 CONTRADICTION = 0.1
+
+NOT_CONVERGED = "T is doubtful: the search for it stopped before it had arrived"
 
 # How often a fresh network is trained at most, each time at half the rate of the time before.
 ATTEMPTS = 3
@@ -69,21 +64,20 @@ def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> Stag
 def estimate_transition(problem: Problem, posterior: StageResult) -> EstimatedTransition:
     """Algorithm 1, line 2: T-hat, projected to what is known of T where something is.
 
-    Warns where the labels, judged without that knowledge, contradict it.
+    Warns where the search for T did not arrive, and where the labels, judged without that knowledge,
+    contradict it.
     """
     began = time.perf_counter()
-    estimate = initial = _estimated(problem, posterior)
-    prior = problem.prior if problem.prior is not None and problem.prior.constrains else None
-    if prior is not None:
-        predicted = problem.out_of_sample
-        if predicted is not None:
-            initial = _out_of_sample_transition(problem, predicted, prior)
-        initial = prior.project(initial)
+    estimate = _estimated(problem, posterior)
+    initial, doubts = estimate.transition, [] if estimate.converged else [NOT_CONVERGED]
+    prior = problem.prior
+    if prior is not None and prior.constrains:
+        initial = prior.project(_estimated(problem, posterior, prior).transition)
+        doubts += _contradictions(problem, estimate.transition, initial)
     seconds = time.perf_counter() - began
-    doubts = () if prior is None else tuple(_contradictions(problem, estimate, initial))
     for message in doubts:
         warnings.warn(message, TransitionWarning, stacklevel=3)
-    return EstimatedTransition(initial, seconds, doubts)
+    return EstimatedTransition(initial, seconds, tuple(doubts))
 
 
 def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray) -> Iterator[str]:
@@ -103,36 +97,36 @@ def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray)
         )
 
 
-def _estimated(problem: Problem, posterior: StageResult) -> np.ndarray:
-    """T-hat from anchor points, or from what is known of clean labels.
+def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None = None) -> Solution:
+    """T-hat from predictions, or from what is known of clean labels.
 
-    Where out-of-sample predictions were made, they take the place of anchor points, and a trusted set only
-    selects: a few rows of each class tell less about T than all the noisy labels do. Instances with both
-    labels are counted (the paper's start for Clothing1M), before a trusted set is asked in place of anchor
-    points; neither is, where the user chose an estimator.
+    Instances with both labels are counted (the paper's start for Clothing1M), before a trusted set is asked;
+    neither is, where the user chose an estimator. With out-of-sample predictions a trusted set only selects:
+    a few rows of each class tell less about T than all the noisy labels do. An estimator that needs such
+    predictions, where there are too few rows for any, gives way to anchor points.
     """
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
-        return _out_of_sample_transition(problem, problem.out_of_sample)
+        rows = ProbabilityRows(*problem.out_of_sample.rows(data))
+        solution = problem.estimator.solve(rows, knowledge=knowledge)
+        filled = without_zeros(solution.transition, len(rows) * solution.class_prior)
+        return replace(solution, transition=filled)
     if data.label_pairs is not None and not chosen:
-        return counted_transition(*data.label_pairs, data.num_classes)
+        return _known(counted_transition(*data.label_pairs, data.num_classes))
     if data.trusted_x is not None and data.trusted_y is not None and not chosen:
-        return trusted_transition(predicted_probs(problem, posterior, data.trusted_x), data.trusted_y.numpy())
-    probs = predicted_probs(problem, posterior, data.train_x)
-    return anchor_transition(probs, problem.anchor_percentile)
+        probs = predicted_probs(problem, posterior, data.trusted_x)
+        return _known(trusted_transition(probs, data.trusted_y.numpy()))
+    probs = predicted_probs(problem, posterior, data.train_x).astype(np.float64)
+    rows = ProbabilityRows(probs, data.train_y.cpu().numpy())
+    estimator = problem.estimator
+    if estimator.needs_out_of_sample:
+        estimator = Anchor(name="anchor", percentile=problem.schedule.anchor_percentile)
+    return estimator.solve(rows)
 
 
-def _out_of_sample_transition(
-    problem: Problem, predicted: OutOfSample, knowledge: Prior | None = None
-) -> np.ndarray:
-    """T from out-of-sample predictions, its zeros filled."""
-    rows = ProbabilityRows(*predicted.rows(problem.data))
-    name = problem.estimator
-    if name == "dual-t":
-        found = DualT(percentile=problem.anchor_percentile).solve(rows)
-    else:
-        found = find_estimator(name).solve(rows, knowledge=knowledge)
-    return without_zeros(found.transition, len(rows) * found.class_prior)
+def _known(transition: np.ndarray) -> Solution:
+    """A T that came from known labels. Nobody asks for its class prior."""
+    return Solution(transition, np.full(len(transition), 1 / len(transition)))
 
 
 def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trevision.estimation import find_estimator
 from trevision.methods.registry import METHODS
-from trevision.methods.schedules import ANCHOR, usual_estimator
+from trevision.methods.schedules import usual_estimator
 from trevision.reproduce.archive import epochs_of, find_run, finished_names
 from trevision.reproduce.job import stage_folder
 from trevision.reproduce.plans import Planned
@@ -90,7 +91,7 @@ def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
     method = METHODS.get(config["method"])
     own = None if method is None else method.own_estimator
     estimator = config.get("options", {}).get("estimator") or own or usual_estimator(config["source"])
-    base += (estimator == ANCHOR,)  # all others train the same folds
+    base += (find_estimator(estimator).needs_out_of_sample,)  # all that do train the same folds
     return (*base, config.get("remove_anchors"), "strict"), (*base, "loose")
 
 

@@ -12,11 +12,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from trevision.estimation import find_estimator
 from trevision.files import json_digest
 from trevision.methods.cross_fit import stage_name
 from trevision.methods.options import LATER, TRANSITION, Options
 from trevision.methods.registry import METHODS, find_method
-from trevision.methods.schedules import ANCHOR, FOLDS, usual_estimator
+from trevision.methods.schedules import FOLDS, usual_estimator
 from trevision.reproduce.estimators import ESTIMATORS
 from trevision.runs.settings import Hardware, Settings, canonical, files_of, run_config
 from trevision.training.checkpoint import FolderStore
@@ -67,7 +68,7 @@ def cross_fits(source: str, settings: Settings) -> bool:
     if settings.method == ESTIMATORS:
         return True
     own = find_method(settings.method).own_estimator
-    return (settings.options.estimator or own or usual_estimator(source)) != ANCHOR
+    return find_estimator(settings.options.estimator or own or usual_estimator(source)).needs_out_of_sample
 
 
 def is_finished(folder: Path) -> bool:

@@ -1,0 +1,67 @@
+"""Lists of names in prose are compared with what the package declares."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import trevision
+from trevision.data.sources import SOURCES
+from trevision.estimation import ESTIMATORS
+from trevision.methods.registry import METHODS
+from trevision.methods.schedules import SCHEDULES
+from trevision.networks.choose import NETWORKS
+
+ROOT = Path(__file__).parent.parent
+
+
+def help_of(command: str, capsys, monkeypatch) -> str:
+    """The help of a command as one line of words."""
+    from trevision.cli import main
+
+    monkeypatch.setenv("COLUMNS", "80")  # wider, and its panels stand side by side
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    return " ".join(re.sub(r"[│╭╰─╮╯]", " ", capsys.readouterr().out).split())
+
+
+def listed_after(text: str, start: str) -> list[str]:
+    """The names of the first list `a, b, c or d` after `start`, with or without backquotes."""
+    rest = " ".join(text[text.index(start) + len(start) :].split())
+    name = r"`?[a-z][a-z0-9-]*`?"
+    enumeration = re.search(rf"{name}(?:, {name})+ or {name}", rest)
+    assert enumeration is not None, rest[:200]
+    return [word.strip("`") for word in re.split(r", | or ", enumeration[0])]
+
+
+def test_the_help_of_fit_lists_the_methods_and_networks(capsys, monkeypatch):
+    text = help_of("fit", capsys, monkeypatch)
+    assert sorted(listed_after(text, "--method STR")) == sorted(METHODS)
+    assert sorted(listed_after(text, "--network {None}|STR")) == sorted(NETWORKS)
+
+
+def test_the_help_of_fit_names_every_source_schedule_and_estimator(capsys, monkeypatch):
+    text = help_of("fit", capsys, monkeypatch)
+    for name in (*SOURCES, *SCHEDULES, *ESTIMATORS):
+        assert re.search(rf"\b{name}\b", text), name
+
+
+def test_the_classifiers_docstring_lists_the_methods_networks_and_estimators():
+    text = trevision.TRevisionClassifier.__doc__
+    assert sorted(listed_after(text, "The learning method:")) == sorted(METHODS)
+    assert sorted(listed_after(text, "A str names one:")) == sorted(NETWORKS)
+    estimators = text[text.index("estimator : str") : text.index("prior : Prior")]
+    assert {name for name in ESTIMATORS if f"`{name}`" in estimators} == set(ESTIMATORS)
+
+
+def test_every_method_has_a_page_and_readme_links_to_it():
+    pages = {path.stem for path in (ROOT / "docs" / "methods").glob("*.md")}
+    shared = {"forward-r": "t-revision", "reweight-r": "t-revision"}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in METHODS:
+        page = shared.get(name, name)
+        assert page in pages, name
+        assert f"docs/methods/{page}.md" in readme, name
+        assert f"`{name}`" in readme, name

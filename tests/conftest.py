@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 # Before torch is imported: tests run side by side, one core each, and downloads are never attempted.
@@ -12,11 +13,25 @@ os.environ["TREVISION_OFFLINE"] = "1"
 
 import numpy as np
 import pytest
-import torch
 
 from trevision import noise
 
-torch.set_num_threads(1)
+CORE = (
+    *("estimation/*", "data/files/test_data_probabilities.py", "cli/test_estimate_command.py"),
+    *("test_layers.py", "test_light_front.py", "test_noise.py"),
+)
+"""The tests that need the core alone; without torch the others are not even imported."""
+
+if find_spec("torch") is None:
+    here = Path(__file__).parent
+    core = {path for pattern in CORE for path in here.glob(pattern)}
+    collect_ignore = [
+        str(path) for path in here.rglob("*") if not any(file.is_relative_to(path) for file in core)
+    ]
+else:
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @dataclass(frozen=True)

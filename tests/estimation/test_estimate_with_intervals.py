@@ -213,6 +213,7 @@ def test_without_a_bootstrap_the_estimate_is_the_same_and_has_no_intervals() -> 
 
 
 def test_the_default_number_of_replicates_is_the_same_everywhere() -> None:
+    pytest.importorskip("torch")
     from trevision.classifier import TRevisionClassifier
     from trevision.cli.issues import issues
     from trevision.issues import find_label_issues

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from trevision.estimation import ProbabilityRows, estimate, rows
 
@@ -45,6 +44,7 @@ def test_rows_are_normalised_and_the_source_is_not_altered() -> None:
 
 
 def test_a_memory_map_and_a_tensor_give_the_rows_of_the_array(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
     probs, labels = random_probs().astype(np.float32), np.arange(23) % 3
     np.save(tmp_path / "probs.npy", probs)
     expected = next(ProbabilityRows(probs, labels).chunks()).probs

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trevision
 import trevision.estimation
-from trevision.classifier import TRevisionClassifier
 from trevision.cli import main
 from trevision.declared import declared_in
 from trevision.estimation import (
@@ -156,9 +156,11 @@ def test_the_help_of_a_command_names_all_estimators(command: str, capsys) -> Non
     assert names_in(option[:800]) == set(ESTIMATORS)
 
 
-@pytest.mark.parametrize("documented", [estimate, TRevisionClassifier])
-def test_a_docstring_names_all_estimators(documented: object) -> None:
-    text = documented.__doc__ or ""
+@pytest.mark.parametrize("documented", ["estimate", "TRevisionClassifier"])
+def test_a_docstring_names_all_estimators(documented: str) -> None:
+    if documented == "TRevisionClassifier":
+        pytest.importorskip("torch")
+    text = getattr(trevision, documented).__doc__ or ""
     paragraph = text[text.index("estimator : str or None") :]
     assert names_in(paragraph[:700]) == set(ESTIMATORS)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from trevision.estimation import transition_error
 from trevision.noise import pair_flip, symmetric
-from trevision.transition import Transition
 
 ASYMMETRIC = np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4], [0.3, 0.3, 0.4]])
 
@@ -54,6 +52,9 @@ def test_estimate_of_another_shape_is_refused() -> None:
 
 
 def test_a_matrix_that_is_being_learnt_can_be_compared() -> None:
+    torch = pytest.importorskip("torch")
+    from trevision.transition import Transition
+
     truth = pair_flip(3, 0.2)
     learnt = Transition(torch.tensor(truth), "simplex")
     assert learnt.matrix.requires_grad

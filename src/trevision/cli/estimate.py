@@ -55,9 +55,10 @@ def estimate(
         noise = estimate_noise(source, estimating, labels, label_column, ignore, watch)
     _print_estimate(noise)
     if out is not None:
-        write_noise_estimate(out, noise)
+        drawn = write_noise_estimate(out, noise)
         what = "T, its intervals" if noise.estimate.has_intervals else "T"
-        console.print(f"{what}, a picture and the diagnosis: {out}", soft_wrap=True)
+        picture = "a picture" if drawn else "no picture (for one: pip install 'trevision[images]')"
+        console.print(f"{what}, {picture} and the diagnosis: {out}", soft_wrap=True)
 
 
 def _print_estimate(noise: NoiseEstimate) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from PIL import Image, ImageOps
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 from trevision.files import DataError
 
@@ -87,6 +89,8 @@ def decode(
     DataError
         If the file is missing or damaged.
     """
+    from PIL import Image
+
     try:
         with Image.open(path) as file:
             # A JPEG decoder can shrink by 2, 4 or 8 for less work than decoding all, and never below the
@@ -104,6 +108,8 @@ def decode(
 
 def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
     """The image upright, in grey or in colours of 8 bits; what is transparent is white."""
+    from PIL import Image, ImageOps
+
     file = ImageOps.exif_transpose(file)
     if file.mode.startswith(("I", "F")):
         # Pillow's own conversion would cut off everything above 255.
@@ -133,6 +139,8 @@ def _deep_to_eight_bits(pixels: np.ndarray) -> np.ndarray:
 
 
 def _resized_crop(image: Image.Image, framing: Framing, across: float, down: float) -> Image.Image:
+    from PIL import Image
+
     shorter = min(framing.width, framing.height)
     # The resized image covers the crop and the same margin around it, whatever the shapes of both.
     covered = [framing.resized * side / shorter for side in (framing.width, framing.height)]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from trevision.data.files.reading import Reading
 from trevision.data.pictures import Pictures
@@ -47,6 +46,8 @@ def thumbnails(pictures: Pictures, shape: tuple[int, ...]) -> Thumbnails:
 
 
 def _encode(pixels: np.ndarray, kind: str) -> str:
+    from PIL import Image  # only pages of images need it
+
     picture = Image.fromarray(pixels)
     picture.thumbnail((THUMBNAIL, THUMBNAIL))
     file = io.BytesIO()

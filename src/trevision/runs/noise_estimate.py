@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -128,11 +129,11 @@ def listed(array: np.ndarray | None) -> list | None:
     return None if array is None else array.tolist()
 
 
-def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
+def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> bool:
     """Write T and the ends of its intervals as CSV and as a picture, and all the rest as estimate.json.
 
     Each file is replaced in one step; other files of the folder stay. Without intervals, the ends of an
-    earlier estimate are removed.
+    earlier estimate are removed. Returns whether a picture was drawn, the only part that needs matplotlib.
     """
     folder.mkdir(parents=True, exist_ok=True)
     made = noise.estimate
@@ -149,9 +150,6 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
             continue
         write_matrix(path, matrix)
         drawn[title] = matrix
-    from trevision.runs.pictures import draw_transitions  # matplotlib, only for whoever wants files
-
-    draw_transitions(folder / "transition.svg", drawn, noise.class_names)
     write_json(
         folder / "estimate.json",
         {
@@ -173,3 +171,10 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> None:
             "diagnosis": [asdict(finding) for finding in noise.findings],
         },
     )
+    if find_spec("matplotlib") is None:
+        (folder / "transition.svg").unlink(missing_ok=True)
+        return False
+    from trevision.runs.pictures import draw_transitions
+
+    draw_transitions(folder / "transition.svg", drawn, noise.class_names)
+    return True

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from trevision.data.dataset import Dataset
@@ -132,6 +131,7 @@ def x_of(x: Rows, rows: np.ndarray) -> Rows:
 
 def choose_framing(listing: Listing, image_size: int | None) -> Framing:
     """Grey if all images are; their own size if all have the same small one; else squares."""
+    from PIL import Image  # whoever learns from a table needs no pillow
 
     def look(path: str) -> tuple[tuple[int, int], bool] | None:
         try:

@@ -12,6 +12,7 @@ COMMANDS = {
     "demo": "Train on digits with half of the labels wrong, with and without T-Revision.",
     "fit": "Train a classifier on noisy labels and learn the noise; write both to a run folder.",
     "predict": "Predict clean labels with the model of a run.",
+    "score": "Score the model of a run on rows with noisy labels, corrected by T.",
     "estimate": "Estimate how labels go wrong, from the probabilities of any model.",
     "issues": "List the labels of a run that are probably wrong, and how many there are.",
     "report": "Write one HTML page about a run, to look at and to review its suspect labels on.",

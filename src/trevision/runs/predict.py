@@ -10,6 +10,7 @@ import numpy as np
 
 from trevision.data.load import load_rows
 from trevision.data.progress import Progress
+from trevision.data.rows import SourceRows
 from trevision.files import DataError, write_atomically
 from trevision.runs.run_folder import RunFolder
 from trevision.training.evaluate import class_probs
@@ -53,15 +54,9 @@ def predict_to_csv(
         If the rows cannot be read, or are not of the shape that the run was trained on.
     """
     run = RunFolder(folder)
+    rows_read, probs = predicted_rows(run, source, data_dir, progress)
     saved = run.model
-    rows_read = load_rows(source, data_dir, progress, run.reading, run.preprocessing, saved.card.shape)
     x, labels = rows_read.x, rows_read.labels
-    if tuple(x.shape[1:]) != saved.card.shape:
-        raise DataError(
-            f"{source} must have samples of shape {saved.card.shape}, as {folder} was trained on, "
-            f"got {tuple(x.shape[1:])}"
-        )
-    probs = class_probs(saved.model, x).numpy()
     predicted = saved.card.classes[probs.argmax(axis=1)]
     numbers = rows_read.row_numbers
     identity = {"row": range(len(x)) if numbers is None else numbers.tolist()}
@@ -88,3 +83,17 @@ def predict_to_csv(
             none_known = f"No label of {source} is a class of the run (the first is {first!r}): no accuracy."
             notes = (*notes, none_known)
     return Predicted(len(x), accuracy, notes)
+
+
+def predicted_rows(
+    run: RunFolder, source: str, data_dir: Path | None = None, progress: Progress | None = None
+) -> tuple[SourceRows, np.ndarray]:
+    """The rows of a source and their clean posteriors (n, C) by the run's model."""
+    saved = run.model
+    rows = load_rows(source, data_dir, progress, run.reading, run.preprocessing, saved.card.shape)
+    if tuple(rows.x.shape[1:]) != saved.card.shape:
+        raise DataError(
+            f"{source} must have samples of shape {saved.card.shape}, as {run.path} was trained on, "
+            f"got {tuple(rows.x.shape[1:])}"
+        )
+    return rows, class_probs(saved.model, rows.x).numpy()

@@ -5,6 +5,7 @@ from trevision.estimation.registry import ESTIMATORS, default_estimator, find_es
 
 # isort: split
 from trevision.estimation.anchors import Anchor, anchor_points, anchor_transition, usual_percentile
+from trevision.estimation.annotators import Annotators, fit_annotators
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
 from trevision.estimation.diagnosis import Finding, diagnose
@@ -25,6 +26,7 @@ __all__ = [
     "ESTIMATORS",
     "LATENT",
     "Anchor",
+    "Annotators",
     "DualT",
     "Estimate",
     "Estimator",
@@ -46,6 +48,7 @@ __all__ = [
     "dual_transition",
     "estimate",
     "find_estimator",
+    "fit_annotators",
     "invert",
     "likeliest_class_prior",
     "noise_rate",

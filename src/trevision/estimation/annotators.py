@@ -1,0 +1,288 @@
+"""Several labels a row: one T for each annotator, and what the clean label of each row probably is.
+
+    P(answers of row n | clean = i) = prod over its annotators a of T_a[i, y_na]
+
+The clean labels are latent, and everything is fitted by expectation-maximisation (Dawid and Skene 1979),
+with two additions. What a classifier says of a row, g(x), takes the place of the class frequencies, so that
+rows tell about annotators, too. And an annotator with few answers learns from the crowd: the rows of T_a have
+a Dirichlet prior around the crowd's T. Its strength is the one that makes the counted answers likeliest.
+
+The model assumes that annotators err independently of each other, given the clean class. Where they copy from
+each other, or all fall for the same rows, P(clean) is too sure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import betaincinv, gammaln
+
+from trevision.noise import FloatArray, IntArray
+
+MISSING = -1
+"""The code of an answer that was not given."""
+
+# Half an answer for each cell of the crowd's T: no mistake is impossible, and no class is empty.
+CROWD_SMOOTHING = 0.5
+
+# The strength of the crowd's T, in answers, lies between these.
+STRENGTHS = (0.1, 1000.0)
+
+MOST_ITERATIONS = 200
+
+# The search has arrived when no P(clean) changes by more than this.
+SETTLED = 1e-5
+
+LEAST_PROBABILITY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Annotators:
+    """What the answers tell of the annotators and of the rows.
+
+    Attributes
+    ----------
+    transitions : ndarray of shape (A, C, C)
+        T_a[i, j] = P(annotator a answers j | clean = i).
+    crowd : ndarray of shape (C, C)
+        T of an answer by anybody.
+    clean_posterior : ndarray of shape (n, C)
+        P(clean | answers), with g(x) where it was given.
+    answers : ndarray of shape (A,)
+        How many rows each annotator answered.
+    right, right_low, right_high : ndarray of shape (A,)
+        The share of an annotator's answers that are right, and the ends of its interval.
+    strength : float
+        How many answers of the crowd each row of an annotator's T has learnt from.
+    level : float
+        The share of intervals that are to hold the truth.
+    converged : bool
+        False where the search was stopped before it had arrived.
+    warnings : tuple of str
+        What cannot be told from these answers, in sentences.
+
+    Examples
+    --------
+    >>> crowd = fit_annotators([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, -1]], 2)
+    >>> crowd.answers
+    array([4, 4, 3])
+    """
+
+    transitions: FloatArray
+    crowd: FloatArray
+    clean_posterior: FloatArray
+    answers: IntArray
+    right: FloatArray
+    right_low: FloatArray
+    right_high: FloatArray
+    strength: float
+    level: float
+    converged: bool
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def disagreement(self) -> FloatArray:
+        """The entropy of P(clean) of each row, (n,): large where annotators disagree."""
+        p = self.clean_posterior
+        entropy: FloatArray = -(p * np.log(np.maximum(p, LEAST_PROBABILITY))).sum(axis=1)
+        return entropy
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """The answers that were given, one after the other: row, annotator and label, each (m,)."""
+
+    row: IntArray
+    who: IntArray
+    label: IntArray
+    rows: int
+    annotators: int
+    classes: int
+
+    def votes(self) -> FloatArray:
+        counts = np.bincount(self.row * self.classes + self.label, minlength=self.rows * self.classes)
+        return counts.reshape(self.rows, self.classes).astype(np.float64)
+
+    def counts(self, clean: FloatArray) -> FloatArray:
+        """How often each annotator answered j where the clean class is i, (A, C, C), by P(clean)."""
+        totals = np.zeros((self.annotators, self.classes, self.classes))  # [a, j, i]
+        np.add.at(totals, (self.who, self.label), clean[self.row])
+        return totals.transpose(0, 2, 1)
+
+
+def fit_annotators(
+    answers: ArrayLike, num_classes: int, clean_probs: ArrayLike | None = None, level: float = 0.9
+) -> Annotators:
+    """Estimate T of each annotator and P(clean) of each row.
+
+    Parameters
+    ----------
+    answers : array-like of shape (n, A)
+        The label that annotator a gave to row n, 0 to C - 1, and -1 where there is none.
+    num_classes : int
+        C.
+    clean_probs : array-like of shape (n, C), optional
+        P(clean | x) by a classifier that has not seen the answers of these rows (out of fold). Without it
+        each row has the class frequencies.
+    level : float, default=0.9
+        The share of intervals that are to hold the truth.
+
+    Returns
+    -------
+    Annotators
+
+    Raises
+    ------
+    ValueError
+        If the answers have another shape or other values, or a row has none.
+
+    References
+    ----------
+    Dawid and Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM Algorithm", 1979.
+
+    Examples
+    --------
+    Two careful annotators, and one who always answers 0.
+
+    >>> careful = np.array([0, 1] * 20)
+    >>> crowd = fit_annotators(np.stack([careful, careful, np.zeros(40, dtype=int)], axis=1), 2)
+    >>> bool((crowd.clean_posterior.argmax(axis=1) == careful).all())
+    True
+    >>> crowd.right.round(1)
+    array([1. , 1. , 0.5])
+    """
+    given = _checked(answers, num_classes)
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
+    log_prior = None if clean_probs is None else _log_probs(clean_probs, given)
+    votes = given.votes()
+    clean: FloatArray = votes / votes.sum(axis=1, keepdims=True)
+    if log_prior is not None:
+        # Where one person answered, the classifier is the second voice.
+        clean = (clean + np.exp(log_prior)) / 2
+    strength, converged = float(given.classes), False
+    for _ in range(MOST_ITERATIONS):
+        counts = given.counts(clean)
+        crowd = _crowd(counts)
+        strength = _likeliest_strength(counts, crowd)
+        transitions = _shrunk(counts, crowd, strength)
+        frequencies = np.log(np.maximum(clean.mean(axis=0), LEAST_PROBABILITY))
+        updated = _posterior(given, transitions, frequencies if log_prior is None else log_prior)
+        converged = bool(np.abs(updated - clean).max() < SETTLED)
+        clean = updated
+        if converged:
+            break
+    number = np.bincount(given.who, minlength=given.annotators)
+    hits = np.bincount(given.who, clean[given.row, given.label], given.annotators).astype(np.float64)
+    right, low, high = _right(hits, number, strength, level)
+    return Annotators(
+        transitions,
+        crowd,
+        clean,
+        number,
+        right,
+        low,
+        high,
+        strength,
+        level,
+        converged,
+        _doubts(given, log_prior),
+    )
+
+
+def _checked(answers: ArrayLike, num_classes: int) -> _Answers:
+    array = np.asarray(answers)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"answers must be (n, annotators), got shape {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer) or array.min() < MISSING or array.max() >= num_classes:
+        raise ValueError(
+            f"answers must be integers from 0 to {num_classes - 1}, and {MISSING} where there is none, got "
+            f"{array.min()} to {array.max()} of dtype {array.dtype}"
+        )
+    row, who = np.nonzero(array != MISSING)
+    silent = np.setdiff1d(np.arange(len(array)), row)
+    if len(silent):
+        raise ValueError(f"answers must have at least one for each row, and row {silent[0]} has none")
+    label = array[row, who].astype(np.int64)
+    return _Answers(row, who, label, len(array), array.shape[1], num_classes)
+
+
+def _log_probs(clean_probs: ArrayLike, given: _Answers) -> FloatArray:
+    probs = np.asarray(clean_probs, dtype=np.float64)
+    if probs.shape != (given.rows, given.classes):
+        raise ValueError(f"clean_probs must be ({given.rows}, {given.classes}), got shape {probs.shape}")
+    logs: FloatArray = np.log(np.maximum(probs, LEAST_PROBABILITY))
+    return logs
+
+
+def _crowd(counts: FloatArray) -> FloatArray:
+    total = counts.sum(axis=0) + CROWD_SMOOTHING
+    crowd: FloatArray = total / total.sum(axis=1, keepdims=True)
+    return crowd
+
+
+def _shrunk(counts: FloatArray, crowd: FloatArray, strength: float) -> FloatArray:
+    """T_a[i, j] = (count[i, j] + s crowd[i, j]) / (count[i] + s)."""
+    smoothed = counts + strength * crowd
+    transitions: FloatArray = smoothed / smoothed.sum(axis=2, keepdims=True)
+    return transitions
+
+
+def _likeliest_strength(counts: FloatArray, crowd: FloatArray) -> float:
+    """The strength s for which counts drawn from rows ~ Dirichlet(s crowd) are likeliest."""
+    totals = counts.sum(axis=2)
+
+    def loss(log_strength: float) -> float:
+        prior = np.exp(log_strength) * crowd
+        total = prior.sum(axis=1)
+        rows = (
+            gammaln(total) - gammaln(total + totals) + (gammaln(prior + counts) - gammaln(prior)).sum(axis=2)
+        )
+        return -float(rows.sum())
+
+    best = minimize_scalar(loss, bounds=np.log(STRENGTHS), method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(best.x))
+
+
+def _posterior(given: _Answers, transitions: FloatArray, log_prior: FloatArray) -> FloatArray:
+    """P(clean | answers) of each row, by Bayes' rule."""
+    logs = np.broadcast_to(log_prior, (given.rows, given.classes)).copy()
+    said = np.log(np.maximum(transitions, LEAST_PROBABILITY))[given.who, :, given.label]
+    np.add.at(logs, given.row, said)
+    logs -= logs.max(axis=1, keepdims=True)
+    clean: FloatArray = np.exp(logs)
+    clean /= clean.sum(axis=1, keepdims=True)
+    return clean
+
+
+def _right(
+    hits: FloatArray, number: NDArray[np.int64], strength: float, level: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The share of right answers, shrunk to the crowd's, and the quantiles of its Beta distribution."""
+    usual = hits.sum() / max(1, number.sum())
+    good = hits + strength * usual
+    bad = np.maximum(number - hits, 0) + strength * (1 - usual)
+    good, bad = np.maximum(good, LEAST_PROBABILITY), np.maximum(bad, LEAST_PROBABILITY)
+    share: FloatArray = good / (good + bad)
+    low, high = (betaincinv(good, bad, (1 + side * level) / 2) for side in (-1, 1))
+    return share, np.asarray(low), np.asarray(high)
+
+
+def _doubts(given: _Answers, log_prior: FloatArray | None) -> tuple[str, ...]:
+    doubts = []
+    overlapping = np.bincount(given.row, minlength=given.rows) > 1
+    if not overlapping.any() and log_prior is None:
+        doubts.append(
+            "no row has answers of two annotators, so nothing tells a careful one from a careless one; ask "
+            "several people about some rows, or give a classifier's clean_probs"
+        )
+    votes = given.votes()
+    if overlapping.any() and (votes[overlapping].max(axis=1) == votes[overlapping].sum(axis=1)).all():
+        doubts.append(
+            "all annotators agree wherever two answered, so their answers look right; mistakes that they "
+            "share would not be seen"
+        )
+    return tuple(doubts)

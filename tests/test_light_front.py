@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 import textwrap
@@ -135,3 +136,11 @@ def test_the_overview_has_every_command_with_its_own_first_line():
         words = summary.rstrip(".").split()
         assert first_line.split()[:2] == words[:2], (first_line, summary)
         assert summary in overview()
+
+
+def test_every_name_of_the_surface_has_sections_that_render_and_an_example():
+    pytest.importorskip("torch")
+    for name in set(trevision.__all__) - {"__version__", "TransitionWarning"}:
+        text = inspect.getdoc(getattr(trevision, name)) or ""
+        assert "Examples\n--------" in text, name
+        assert "Parameters\n----------" in text or "Attributes\n----------" in text, name

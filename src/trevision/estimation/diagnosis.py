@@ -191,11 +191,11 @@ def _rare_classes(estimate: Estimate, names: Sequence[str]) -> Finding:
     unsure = int((widths >= LIMITS["rare classes"][0]).sum())
     expected = estimate.rows * estimate.class_prior[widest]
     if verdict == "good":
-        summary = "Every class has rows enough"
+        lead = "Every class has rows enough"
     else:
-        summary = f"{unsure} of {len(names)} classes have too few rows to tell"
+        lead = f"{unsure} of {len(names)} classes have too few rows to tell"
     sentence = (
-        f"{summary}: the widest interval, of class {names[widest]} with about {expected:,.0f} rows, says that "
+        f"{lead}: the widest interval, of class {names[widest]} with about {expected:,.0f} rows, says that "
         f"between {low[widest, widest]:.0%} and {high[widest, widest]:.0%} of its labels are right."
     )
     return Finding("rare classes", verdict, value, sentence)
@@ -214,7 +214,10 @@ def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
     if verdict == "good":
         sentence = f"Another estimator finds nearly the same T; labels explained otherwise: {shares}."
     else:
-        sentence = f"Other estimators find another T than {estimate.estimator}; labels explained otherwise: {shares}."
+        sentence = (
+            f"Other estimators find another T than {estimate.estimator}; "
+            f"labels explained otherwise: {shares}."
+        )
     return Finding("agreement", verdict, value, sentence)
 
 
@@ -230,7 +233,10 @@ def _anchors(transition: FloatArray, surest: FloatArray, names: Sequence[str]) -
     if verdict == "good":
         sentence = f"Every class has rows that are all but certain: at worst, {worst_row}."
     else:
-        sentence = f"No row is certain to be of class {names[worst]}, so its row of T is an extrapolation: {worst_row}."
+        sentence = (
+            f"No row is certain to be of class {names[worst]}, "
+            f"so its row of T is an extrapolation: {worst_row}."
+        )
     return Finding("anchors", verdict, value, sentence)
 
 

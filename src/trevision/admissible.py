@@ -1,8 +1,8 @@
-"""What is known of T, kept while T is learnt: the projection of `prior.py` made differentiable.
+"""A differentiable version of the projection in `prior.py`, so that a learnt T keeps to the prior.
 
-`Prior.project` is numpy and gives the admissible matrix for one estimate. `Admissible` is torch and gives an
-admissible matrix for any logits, with slopes, so that a T which moves stays admissible. Without a prior it
-would be the softmax of each row. docs/prior.md has the mathematics.
+`Prior.project` is numpy and projects one estimate. `Admissible` is torch and turns any logits into an
+admissible matrix, with gradients. Without a prior it would be the softmax of each row. docs/prior.md has the
+mathematics.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from trevision.prior import LONGEST_STEP, NEWTON_STEPS, SINKHORN_STEPS, SOLVABLE
 class Admissible(nn.Module):
     """Turns any logits (C, C) into a transition matrix that a prior admits, differentiably.
 
-    Its buffers are those of `prior.Entries`: `possible` entries have a logit that counts, `fixed` ones have
-    `values`, and `sums` is what those leave of a row.
+    Its buffers are those of `prior.Entries`: `possible` marks entries whose logit is used, `fixed` marks
+    entries with known `values`, and `sums` is the rest of each row.
     """
 
     possible: Tensor
@@ -32,17 +32,17 @@ class Admissible(nn.Module):
             self.register_buffer(name, torch.from_numpy(value), persistent=False)
 
     def forward(self, logits: Tensor) -> Tensor:
-        """The matrix to learn: at the edge of dominance it is reflected.
+        """The matrix to learn. Beyond the edge of dominance it is reflected.
 
-        Brought to the edge itself, as in `nearest`, entries that are equal would have equal slopes and could
-        never part again.
+        If it were moved to the edge, as in `nearest`, equal entries would have equal gradients and stay equal
+        for ever.
         """
         return self._matrix(logits, pull=2.0)
 
     def nearest(self, matrix: Tensor) -> Tensor:
-        """The admissible matrix for an estimate, which need not have a share in every possible entry."""
+        """The admissible matrix for an estimate. Possible entries of the estimate may be zero."""
         shares = torch.where(self.possible, matrix, 0.0)
-        # A row that is estimated to be impossible as a whole tells nothing: its labels are taken for right.
+        # A row without any possible entry says nothing: its labels are assumed to be right.
         empty = shares.sum(dim=1) <= 0
         return self._matrix(torch.where(torch.diag(empty), 1.0, shares).log(), pull=1.0)
 
@@ -55,11 +55,11 @@ class Admissible(nn.Module):
 
 
 def balanced(logits: Tensor, sums: Tensor) -> Tensor:
-    """D exp(S) D, with S the symmetric part of `logits` and D such that its rows add up to `sums`.
+    """D exp(S) D, where S is the symmetric part of `logits` and the diagonal D makes rows sum to `sums`.
 
-    The symmetric matrix of least Kullback-Leibler divergence from exp(S) with those sums. What rows lack
-    where D is not found exactly, or where there is none, goes to their diagonal: that keeps the symmetry and
-    makes the sums exact.
+    It is the symmetric matrix with these sums and the smallest Kullback-Leibler divergence from exp(S). If D
+    does not exist or is not exact, the missing part of each row is added to its diagonal: the matrix stays
+    symmetric, and the sums become exact.
     """
     logits = (logits + logits.T) / 2
     wanted = sums.log()
@@ -72,7 +72,7 @@ def balanced(logits: Tensor, sums: Tensor) -> Tensor:
 
     scale = torch.zeros_like(sums)
     with torch.no_grad():
-        for _ in range(SINKHORN_STEPS):  # half of each step, since whole ones swing for ever if S = S'
+        for _ in range(SINKHORN_STEPS):  # half steps, since whole steps oscillate for ever if S = S'
             scale = (scale + wanted - torch.logsumexp(logits + scale, dim=1)) / 2
         for _ in range(NEWTON_STEPS):
             scale = newton(scale)
@@ -84,16 +84,16 @@ def balanced(logits: Tensor, sums: Tensor) -> Tensor:
 
 
 def _with_large_diagonal(matrix: Tensor, symmetric: bool, pull: float) -> Tensor:
-    """What of a row is above its level goes to the diagonal, `pull` times over.
+    """Move `pull` times the excess of each entry above its row's level to the diagonal.
 
     The level of a row is the mean of its diagonal and of the entries above that mean. With `pull` 1 these
-    become equal (for independent rows: the likeliest row under the order, as in isotonic regression), with
-    2 they are mirrored there. A pair of a symmetric matrix obeys the lower of its two levels.
+    become equal (for independent rows: the most likely row under the order, as in isotonic regression), with
+    2 they are mirrored at the level. A pair of a symmetric matrix uses the lower of its two levels.
     """
     diagonal = matrix.diagonal()
     others = matrix.masked_fill(torch.eye(len(matrix), dtype=torch.bool, device=matrix.device), 0.0)
     ordered = torch.cat([diagonal[:, None], others.sort(dim=1, descending=True).values[:, :-1]], dim=1)
-    # The mean of the diagonal and of the k largest others rises with k as long as these exceed it.
+    # The mean of the diagonal and the k largest others grows with k while the next entry exceeds it.
     count = torch.arange(1, len(matrix) + 1, device=matrix.device)
     level = (ordered.cumsum(dim=1) / count).amax(dim=1)
     ceiling = torch.minimum(level[:, None], level) if symmetric else level[:, None]
@@ -102,13 +102,13 @@ def _with_large_diagonal(matrix: Tensor, symmetric: bool, pull: float) -> Tensor
 
 
 def entropy_of_mistakes(matrix: Tensor) -> Tensor:
-    """How open it is which label a class gets when it gets a wrong one: in nats, a mean over classes.
+    """The entropy of the wrong labels of a class, in nats, averaged over classes.
 
         mean_i  - sum_{j != i} p[i, j] log p[i, j],      p[i, j] = T[i, j] / (1 - T[i, i])
 
-    It is 0 if each class has one kind of mistake, log(C - 1) if all are alike, and does not depend on how
-    frequent they are; the entropy of whole rows would also pull T[i, i] towards 1. Slopes are finite at zero,
-    also where a class has no mistakes at all.
+    It is 0 if each class has one kind of mistake, and log(C - 1) if all kinds are equally frequent. It does
+    not depend on the number of mistakes; the entropy of whole rows would also pull T[i, i] towards 1.
+    Gradients are finite at zero, also for a class without mistakes.
     """
     numbers = torch.finfo(matrix.dtype)
     wrong = matrix - torch.diag(matrix.diagonal())
@@ -118,5 +118,5 @@ def entropy_of_mistakes(matrix: Tensor) -> Tensor:
 
 
 def penalty(prior: Prior, matrix: Tensor) -> Tensor:
-    """sparsity * entropy_of_mistakes(T): what the loss of the revision is raised by."""
+    """sparsity * entropy_of_mistakes(T), added to the loss of the revision."""
     return prior.sparsity * entropy_of_mistakes(matrix)

@@ -41,10 +41,10 @@ Network = str | nn.Module | Callable[[], nn.Module]
 
 # Without type information of scikit-learn, its classes are Any to a type checker.
 class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier for labels that are partly wrong, which also learns how they are wrong.
+    """A classifier for partly wrong labels, which also learns how they go wrong.
 
-    T[i, j] = P(noisy = j | clean = i) is estimated from the noisy labels, a network is trained through it,
-    and both are then revised together (Xia et al. 2019, Algorithm 1).
+    T[i, j] = P(noisy = j | clean = i) is estimated from the noisy labels and a network is trained through it.
+    Then both are revised together (Xia et al. 2019, Algorithm 1).
 
     Parameters
     ----------
@@ -52,14 +52,13 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The learning method: `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`, `volminnet`,
         `tv`, `forward`, `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`.
     network : None, str, nn.Module or callable, default=None
-        None picks one by the data's shape. A str names one: `lenet`, `resnet8`, `resnet18`, `resnet34`,
-        `resnet50` or `mlp`. A module of your own, or a function that makes one, maps a batch to logits
-        (n, C).
+        None chooses by the shape of the data. A str is a name: `lenet`, `resnet8`, `resnet18`, `resnet34`,
+        `resnet50` or `mlp`. Your own module, or a function that makes it, must map a batch to logits (n, C).
     schedule : str or Schedule, default="quick"
         How long and how fast to train: `quick`, `strong`, `paper`, or a `Schedule` of your own.
     revision : str or None, default=None
-        How Delta T may move: `slack`, `projected`, `simplex` or `frozen`. Like all choices below, None
-        leaves it to the schedule, and a choice that the method has no use for is refused at `fit`.
+        How Delta T may move: `slack`, `projected`, `simplex` or `frozen`. For this and all choices below,
+        None keeps the schedule's value, and `fit` refuses a choice that the method does not use.
     reweight_gradient : str or None, default=None
         Whether the revision's gradient flows through the weight g / (T'g): `live` or `detached`.
     lr_revision, lr_transition : float or None, default=None
@@ -67,11 +66,11 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     noise_rate : float or None, default=None
         The share of wrong labels, for `mentornet` and `co-teaching`; None estimates it from T.
     mentor : str, default="self-paced"
-        What weights the samples of `mentornet`: `self-paced` or `learned`.
+        How `mentornet` weights samples: `self-paced` or `learned`.
     estimator : str or None, default=None
-        Where T comes from. `latent` (the default), `latent-unpooled`, `confident-joint`, `dual-t`, `hoc` and
-        `counted` read it off predictions for rows that a network was not trained on. `anchor` takes the
-        paper's anchor points, without that extra training. A `Schedule` of your own names its estimator.
+        How T is estimated. `latent` (the default), `latent-unpooled`, `confident-joint`, `dual-t`, `hoc` and
+        `counted` use predictions for rows that a network was not trained on. `anchor` uses the paper's anchor
+        points, without that extra training. A `Schedule` of your own names its estimator.
     prior : Prior or None, default=None
         What is known of T. Its classes are numbered in the order of `classes_`.
     validation_share : float, default=0.1
@@ -82,7 +81,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     accelerator, devices, precision
         Handed to Lightning Fabric.
     random_state : int, RandomState or None, default=None
-        Seed of split, initial weights and batches.
+        Seed of the split, initial weights and batches.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -91,20 +90,20 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : ndarray of shape (C,)
         The labels, sorted. Rows and columns of the matrices follow their order.
     transition_matrix_ : ndarray of shape (C, C)
-        T as it was learnt.
+        The learnt T.
     initial_transition_matrix_ : ndarray of shape (C, C)
-        T before the revision; for `volminnet` and `tv`, where it started.
+        T before the revision; for `volminnet` and `tv`, its start.
     noise_rate_ : float or None
-        The share of wrong labels that the method went by; None if it needs none.
+        The share of wrong labels that the method assumed; None if it needs none.
     history_ : list of dict
-        One record an epoch.
+        One record per epoch.
     stopped_because_ : str
         Why the training ended.
     warnings_ : list of str
-        What is doubtful about the result, in sentences.
+        Doubts about the result, in sentences.
     out_of_sample_ : tuple of ndarray, or None
         P(noisy | x) of every row in `fit`, by a network that was not trained on it, and the codes of the
-        noisy labels. None if T came from elsewhere, and after `load`.
+        noisy labels. None if T was estimated without these predictions, and after `load`.
 
     References
     ----------
@@ -175,8 +174,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
             Their labels, partly wrong, of any values.
         clean_X, clean_y : array-like, optional
-            Rows whose labels are right, and these labels. They select the epoch, in place of noisy
-            validation labels.
+            Rows with right labels, and these labels. They select the epoch instead of the noisy validation
+            labels.
 
         Returns
         -------
@@ -186,7 +185,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If a choice means nothing or is none for the method, or if the data are unfit.
+            If a choice is invalid or unused by the method, or the data cannot be used.
         """
         method = find_method(self.method)
         options = Options(
@@ -248,7 +247,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like
-            Rows of the shape that `fit` had.
+            Rows of the same shape as in `fit`.
 
         Returns
         -------
@@ -265,7 +264,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like
-            Rows of the shape that `fit` had.
+            Rows of the same shape as in `fit`.
 
         Returns
         -------
@@ -278,7 +277,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X must have rows of shape {self.shape_}, as in fit, got {tuple(x.shape[1:])}")
         model = self.model_
         if x.ndim == 2 and (self.network is None or isinstance(self.network, str)):
-            # In single precision a row's probabilities change in the seventh digit with the rows around it.
+            # In single precision, the rows around a row change the seventh digit of its probabilities.
             model, x = copy.deepcopy(model).double(), x.double()
         return _normalised(class_probs(model, x).double().numpy())
 
@@ -288,7 +287,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like
-            Rows of the shape that `fit` had.
+            Rows of the same shape as in `fit`.
 
         Returns
         -------
@@ -308,9 +307,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         bootstrap : int, default=200
-            Replicates that the intervals are made of; 0 for no intervals.
+            Number of bootstrap replicates for the intervals; 0 for no intervals.
         level : float, default=0.9
-            The share of intervals that are to hold the truth.
+            Confidence of the intervals.
 
         Returns
         -------
@@ -337,7 +336,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         folder : str or Path
-            The folder to write to. It is made if it is not there.
+            The folder to write to. It is created if it does not exist.
         """
         check_is_fitted(self)
         folder = Path(folder)
@@ -372,7 +371,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         folder : str or Path
             The folder.
         network : nn.Module, optional
-            A fresh network, if the classifier had one of your own: only its numbers are stored.
+            A fresh network, if the classifier had a network of your own: only its weights are stored.
 
         Returns
         -------

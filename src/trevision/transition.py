@@ -4,16 +4,16 @@
 
     matrix = T-hat + delta,    T[i, j] = P(noisy = j | clean = i)
 
-and how delta may move is its parameterisation:
+and its parameterisation says how delta may move:
 
-slack      T-hat + D, D free: what the paper's experiments do. Nothing keeps the rows on the simplex,
-           and they leave it, the sooner the larger the learning rate of D (docs/methods/t-revision.md).
+slack      T-hat + D with D free, as in the paper's experiments. Rows may leave the simplex, and do so the
+           sooner, the larger the learning rate of D (docs/methods/t-revision.md).
 projected  negative entries of T-hat + D set to zero, then rows normalised: the paper's footnote 2.
 simplex    rows softmax(log T-hat + D): always a transition matrix, at any learning rate.
-frozen     T-hat: the control that tells the effect of Delta T from that of more training.
+frozen     T-hat: the control that separates the effect of Delta T from the effect of more training.
 
-`DominantTransition` and `DirichletTransition` are those of two rivals, which learn T from the start.
-What is known of T beforehand, a `Prior`, is kept by construction in `simplex` and `frozen`.
+`DominantTransition` and `DirichletTransition` belong to the methods `volminnet` and `tv`, which learn T from
+the start. `simplex` and `frozen` always satisfy a `Prior`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from trevision.admissible import Admissible
 from trevision.losses import validate_tensor
 from trevision.prior import PARAMETERISATIONS, Parameterisation, Prior, check_keeps_prior
 
-# The least probability that `simplex` starts an entry from: log 0 would hold it at zero for ever.
+# The smallest start of an entry in `simplex`: with log 0 it could never leave zero.
 SIMPLEX_FLOOR = 1e-6
 
-# What a Dirichlet's row keeps of the initial one however long it goes without a count.
+# The fraction of `initial` that a row of a Dirichlet always keeps, even without counts.
 DIRICHLET_FLOOR = 1e-6
 
 
 class TransitionModule(nn.Module):
     """A transition matrix that starts at `initial` and may be learnt.
 
-    `matrix` and `delta` are views of the current state, differentiable where a parameter, `free`, is behind
-    them; calling the module turns clean probabilities (n, C) into noisy ones.
+    `matrix` and `delta` show the current state, and are differentiable if there is a parameter `free`.
+    Calling the module turns clean probabilities (n, C) into noisy ones.
     """
 
     initial: Tensor
@@ -51,12 +51,12 @@ class TransitionModule(nn.Module):
 
     @property
     def matrix(self) -> Tensor:
-        """T as it is now."""
+        """The current T."""
         raise NotImplementedError
 
     @property
     def delta(self) -> Tensor:
-        """Delta T: how far `matrix` has moved from where it started."""
+        """Delta T: `matrix` minus its start."""
         return self.matrix - self.initial
 
     def forward(self, clean_probs: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class TransitionModule(nn.Module):
 class Transition(TransitionModule):
     """T-hat + Delta T: starts at the estimate `initial` and, unless frozen, is learnt.
 
-    With a `prior` the start is `initial` projected to what the prior admits, and so is every matrix after it.
+    With a `prior`, `initial` is projected to it, and every later matrix satisfies it too.
 
     Parameters
     ----------
@@ -84,16 +84,16 @@ class Transition(TransitionModule):
     Attributes
     ----------
     matrix : Tensor of shape (C, C)
-        T-hat + Delta T as it is now.
+        The current T-hat + Delta T.
     delta : Tensor of shape (C, C)
         Delta T.
     free : nn.Parameter or None
-        What is learnt; None if T is frozen.
+        The learnt parameter; None if T is frozen.
 
     Raises
     ------
     ValueError
-        If `initial` is no transition matrix, or the prior could be violated.
+        If `initial` is not a transition matrix, or the parameterisation could violate the prior.
 
     Examples
     --------
@@ -129,10 +129,10 @@ class Transition(TransitionModule):
             return torch.softmax(logits, dim=1) if self.admissible is None else self.admissible(logits)
         moved = self.initial + self.free
         if self.parameterisation == "projected":
-            # The gradient passes the clamp, or an entry once below zero could never return.
+            # The gradient ignores the clamp; otherwise an entry below zero could never return.
             positive = moved + (moved.clamp(min=0) - moved).detach()
             sums = positive.sum(dim=1, keepdim=True)
-            # A row without a positive entry has no projection; it goes back to where it started.
+            # A row without a positive entry has no projection; it goes back to its start.
             return torch.where(
                 sums > 0, positive / sums.clamp(min=torch.finfo(sums.dtype).tiny), self.initial
             )
@@ -143,11 +143,11 @@ class Transition(TransitionModule):
 
 
 class DominantTransition(TransitionModule):
-    """A transition matrix whose diagonal stays the largest of each row, wherever it is moved.
+    """A transition matrix whose diagonal entry is always the largest of its row (Li et al. 2021).
 
         T[i, j] = S[i, j] / sum_k S[i, k],    S = identity + sigmoid(W) off the diagonal
 
-    (Li et al. 2021.) W is kept as where `initial` puts it plus `free`, which starts at zero.
+    W is its value for `initial` plus `free`, which starts at zero.
     """
 
     def __init__(self, initial: Tensor) -> None:
@@ -165,7 +165,7 @@ class DominantTransition(TransitionModule):
         """T, by the equation above."""
         assert self.free is not None
         ratio = self.initial / self.initial.diagonal()[:, None]
-        # The diagonal's ratio, 1, has no finite place in W, and needs none.
+        # The diagonal's ratio is 1, whose logit is infinite. It is not used, so 0.5 stands in.
         start = torch.logit(ratio.fill_diagonal_(0.5), eps=SIMPLEX_FLOOR)
         weights = torch.sigmoid(start + self.free)
         identity = torch.eye(len(weights), dtype=weights.dtype, device=weights.device)
@@ -174,17 +174,17 @@ class DominantTransition(TransitionModule):
 
 
 class DirichletTransition(TransitionModule):
-    """A Dirichlet distribution for each row of T, moved by counting and not by gradients.
+    """A Dirichlet distribution for each row of T, learnt by counting and not by gradients.
 
         concentration <- keep * concentration + rate * counts,    T = its rows, normalised
 
-    where counts[i, j] is how often class i was predicted and label j given (Zhang, Niu and Sugiyama 2021).
-    It starts at `strength` times `initial`.
+    counts[i, j] is how often class i was predicted and label j given (Zhang, Niu and Sugiyama 2021).
+    The concentration starts at `strength` times `initial`.
 
     Notes
     -----
-    A class that is never predicted has no counts, and its row would fade to nothing: a millionth of `initial`
-    always stays, so that such a row returns there.
+    A class that is never predicted has no counts, and its row would fade to zero. A millionth of `initial`
+    is always kept, so that the row returns to its start.
     """
 
     concentration: Tensor
@@ -208,8 +208,8 @@ class DirichletTransition(TransitionModule):
     def sample(self, rng: np.random.Generator) -> Tensor:
         """A transition matrix drawn from the distribution.
 
-        A Dirichlet variable is made of gamma variables over their sum. Those of a concentration a far below 1
-        underflow, so that their logarithm is drawn: gamma(a) is gamma(a + 1) * uniform^(1 / a).
+        A Dirichlet variable is gamma variables divided by their sum. With a concentration a far below 1 they
+        underflow, so their logarithms are drawn: gamma(a) is gamma(a + 1) * uniform^(1 / a).
         """
         concentration = self.concentration.double().cpu().numpy()
         uniform = 1 - rng.random(concentration.shape)
@@ -221,7 +221,7 @@ class DirichletTransition(TransitionModule):
 
     @torch.no_grad()
     def observe(self, counts: Tensor) -> None:
-        """Take in the counts (C, C) of one batch: rows by predicted class, columns by noisy label."""
+        """Add the counts (C, C) of one batch: rows are predicted classes, columns noisy labels."""
         self.concentration.mul_(self.keep).add_(counts, alpha=self.rate)
         torch.maximum(self.concentration, DIRICHLET_FLOOR * self.initial, out=self.concentration)
         self.updates += 1

@@ -1,4 +1,4 @@
-"""The `trevision` command: one file a command, imported when it is asked for."""
+"""The `trevision` command: one file per command, imported when it is used."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ COMMANDS = {
     "score": "Score the model of a run on rows with noisy labels, corrected by T.",
     "estimate": "Estimate how labels go wrong, from the probabilities of any model.",
     "issues": "List the labels of a run that are probably wrong, and how many there are.",
-    "report": "Write one HTML page about a run, to look at and to review its suspect labels on.",
-    "apply": "Write the run's labels again, with the corrections that were downloaded from its report.",
+    "report": "Write one HTML page about a run, with its suspect labels to review.",
+    "apply": "Write a copy of the run's labels with the corrections downloaded from its report.",
     "bound": "Print the bound of Theorem 1 for the model of a run, term by term.",
     "data": "List the named data sets, and where each was found.",
-    "reproduce": "Run what is missing of a table or figure of the paper, and show it.",
+    "reproduce": "Do the missing runs of a table or figure of the paper, and show it.",
 }
-"""The commands, each a function of that name in the module of that name, with a line for the overview."""
+"""The commands with a line for the overview. Each is a function in a module, both of that name."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command; a user's mistake ends in one line on standard error and exit status 2."""
+    """Run one command. A user's mistake prints one line on standard error and exits with status 2."""
     try:
         run_command(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
-        # Who read our output wanted no more of it (`| head`). What is still buffered has nowhere to go.
+        # The reader of our output has closed it (`| head`). Buffered output is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)  # as a shell tells of a program that SIGPIPE ended
+        sys.exit(141)  # the status that shells report after SIGPIPE
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         lacking = missing_extra(error) if isinstance(error, ImportError) else None
         if os.environ.get("TREVISION_TRACEBACK") or (isinstance(error, ImportError) and lacking is None):
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_command(arguments: list[str]) -> None:
-    """Parse `arguments` and run the command that the first of them names."""
+    """Run the command that the first of `arguments` names, with the others."""
     name = arguments[0] if arguments else ""
     if name in ("-h", "--help"):
         print(overview())

@@ -1,4 +1,4 @@
-"""`trevision apply`: a run's labels with the corrections of its review."""
+"""`trevision apply`: the labels of a run with corrections applied."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def apply(
     out: Path,
     data_dir: Path | None = None,
 ) -> None:
-    """Write the run's labels again, with the corrections that were downloaded from its report.
+    """Write a copy of the run's labels with the corrections downloaded from its report.
 
-    Every line of CORRECTIONS is checked against the source; if one does not fit, nothing is written.
+    Every line of CORRECTIONS is checked against the source. If a line does not fit, nothing is written.
 
     For example:
 
@@ -31,7 +31,7 @@ def apply(
     Args:
         run_folder: The folder that `trevision fit` wrote.
         corrections: The CSV file with columns row, name, given, corrected and decision.
-        out: The cleaned file to write, for `trevision fit`; of the source's kind.
+        out: The cleaned file to write, of the same kind as the source; `trevision fit` can read it.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     with data_bar(errors, "the run's source") as reading:

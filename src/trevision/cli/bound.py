@@ -9,10 +9,10 @@ from trevision.cli.terminal import RunPath, console, errors, table
 
 
 def bound(run_folder: RunPath, /, delta: float = 0.05, data_dir: Path | None = None) -> None:
-    """Print the bound of Theorem 1 for the model of a run, term by term, beside the gap that it bounds.
+    """Print the bound of Theorem 1 for the model of a run, term by term, and the gap that it bounds.
 
-    The rows the run was trained on are made again from its config.json. For plain feed-forward networks
-    (lenet, mlp) only. The bound is loose by orders of magnitude; docs/bound.md says why.
+    The training rows are read again as config.json says. Only for plain feed-forward networks (lenet, mlp).
+    The bound is loose by orders of magnitude; docs/bound.md says why.
 
     For example:
 
@@ -21,7 +21,7 @@ def bound(run_folder: RunPath, /, delta: float = 0.05, data_dir: Path | None = N
 
     Args:
         run_folder: The folder that `trevision fit` wrote.
-        delta: The probability with which the bound may fail.
+        delta: The probability that the bound fails.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     from trevision.reproduce.bound import bound_of_run

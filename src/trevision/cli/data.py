@@ -1,4 +1,4 @@
-"""`trevision data`: which data sets are at hand."""
+"""`trevision data`: the named data sets and where they are."""
 
 from __future__ import annotations
 

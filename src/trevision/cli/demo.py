@@ -1,4 +1,4 @@
-"""`trevision demo`: is T-Revision worth it, on data that every machine has?"""
+"""`trevision demo`: plain training and T-Revision compared, on data that needs no download."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trevision.cli.terminal import accuracy, console, errors, number, table
 def demo(out: Path = Path("demo-output")) -> None:
     """Train on scikit-learn's digits with half of the labels wrong, with and without T-Revision.
 
-    Trains `standard` and `reweight-r` (same network, budget and selection) with three seeds, prints
-    accuracies on clean test digits and the errors of T, and draws T. Needs no data and no network.
+    Trains `standard` and `reweight-r` (same network, budget and selection) with three seeds. Prints the
+    accuracies on clean test digits and the errors of T, and draws T. Downloads nothing.
 
     For example:
 
@@ -21,7 +21,7 @@ def demo(out: Path = Path("demo-output")) -> None:
     $ trevision demo --out demo
 
     Args:
-        out: The folder for the picture and the six runs; what it holds of an earlier demo is replaced.
+        out: The folder for the picture and the six runs. An earlier demo in it is replaced.
     """
     from trevision.reproduce.demo import METHODS, NOISE, SEEDS, SOURCE, demonstrate
 
@@ -62,7 +62,7 @@ def demo(out: Path = Path("demo-output")) -> None:
 
 
 def _clear_demo(out: Path, ours: set[str]) -> None:
-    """Make room for a demo: only what is named `ours`, an earlier demo's, is removed."""
+    """Remove an earlier demo. It is an error if the folder holds anything whose name is not in `ours`."""
     if out.exists() and (not out.is_dir() or any(path.name not in ours for path in out.iterdir())):
         raise ValueError(f"out must be a new folder or that of an earlier demo, got {out}")
     shutil.rmtree(out, ignore_errors=True)

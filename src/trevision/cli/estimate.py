@@ -1,4 +1,4 @@
-"""`trevision estimate`: how labels go wrong, from anyone's probabilities."""
+"""`trevision estimate`: label noise from the probabilities of any model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trevision.cli.progress import reading_bar
 from trevision.cli.terminal import console, errors, table
 from trevision.runs.noise_estimate import Estimating, NoiseEstimate, estimate_noise, write_noise_estimate
 
-# Lines of a table on the terminal; the files of --out hold everything.
+# Maximum lines of a table on the terminal; the files of --out hold everything.
 CLASSES_SHOWN = 20
 PAIRS_SHOWN = 10
 
@@ -32,11 +32,11 @@ def estimate(
     label_column: str | None = None,
     ignore: tuple[str, ...] = (),
 ) -> None:
-    """Estimate how labels go wrong, from the probabilities of any model; with error bars and a diagnosis.
+    """Estimate how labels go wrong, from the probabilities of any model, with error bars and a diagnosis.
 
-    FILE holds P(label | x) for rows that the model was not trained on, and the labels given to them: an .npz
-    file with arrays probs and labels, or a .csv or .parquet file with a label column and a column of
-    probabilities a class. It is read in pieces, so it may be larger than memory.
+    FILE holds P(label | x) for rows that the model was not trained on, and their given labels. It is an .npz
+    file with arrays probs and labels, or a .csv or .parquet file with a label column and one column of
+    probabilities per class. It may be larger than memory.
 
     For example:
 
@@ -47,8 +47,8 @@ def estimate(
     Args:
         source: The file of probabilities.
         out: A folder for T and its intervals as CSV, estimate.json and a picture.
-        labels: The labels, where FILE is an .npy file of probabilities alone.
-        label_column: The column of labels in a .csv or .parquet file; else one named label, given or y.
+        labels: The file of labels, if FILE is an .npy file of probabilities only.
+        label_column: The column of labels in a .csv or .parquet file; label, given or y if not given.
         ignore: Columns of a .csv or .parquet file that are neither labels nor probabilities.
     """
     with reading_bar(errors) as watch:
@@ -62,16 +62,16 @@ def estimate(
 
 
 def _print_estimate(noise: NoiseEstimate) -> None:
-    made, names = noise.estimate, noise.class_names
-    rate = _interval(made.noise_rate, made.noise_rate_low, made.noise_rate_high)
-    console.print(f"wrong labels: {rate} of {made.rows:,}, by {made.estimator}", soft_wrap=True)
-    if made.resampling is not None:
+    estimated, names = noise.estimate, noise.class_names
+    rate = _interval(estimated.noise_rate, estimated.noise_rate_low, estimated.noise_rate_high)
+    console.print(f"wrong labels: {rate} of {estimated.rows:,}, by {estimated.estimator}", soft_wrap=True)
+    if estimated.resampling is not None:
         console.print(
-            f"in brackets: {made.level:.0%} intervals from {made.bootstrap} replicates, "
-            f"{DRAWN_AGAIN[made.resampling]}",
+            f"in brackets: {estimated.level:.0%} intervals from {estimated.bootstrap} replicates, "
+            f"{DRAWN_AGAIN[estimated.resampling]}",
             soft_wrap=True,
         )
-    right = made.transition.diagonal()
+    right = estimated.transition.diagonal()
     worst = np.argsort(right, kind="stable")[:CLASSES_SHOWN]
     shown = range(len(names)) if len(names) <= CLASSES_SHOWN else worst.tolist()
     title = (
@@ -80,21 +80,21 @@ def _print_estimate(noise: NoiseEstimate) -> None:
     rows = [
         (
             names[i],
-            _with_interval(made.class_prior, made.class_prior_low, made.class_prior_high, i),
-            _with_interval(made.transition, made.transition_low, made.transition_high, (i, i)),
+            _with_interval(estimated.class_prior, estimated.class_prior_low, estimated.class_prior_high, i),
+            _with_interval(estimated.transition, estimated.transition_low, estimated.transition_high, (i, i)),
         )
         for i in shown
     ]
     console.print(table(["class", "share of rows", "labelled rightly"], rows, title))
-    off = made.transition.copy()
+    off = estimated.transition.copy()
     np.fill_diagonal(off, 0)
     largest = np.argsort(-off, axis=None, kind="stable")[:PAIRS_SHOWN]
     pairs = [divmod(int(cell), len(names)) for cell in largest if off.flat[cell] > 0]
     rows = [
         (
             f"{names[i]} labelled {names[j]}",
-            _with_interval(off, made.transition_low, made.transition_high, (i, j)),
-            f"{made.joint[i, j]:,.0f}",
+            _with_interval(off, estimated.transition_low, estimated.transition_high, (i, j)),
+            f"{estimated.joint[i, j]:,.0f}",
         )
         for i, j in pairs
     ]

@@ -1,4 +1,4 @@
-"""`trevision fit`: a classifier from noisy labels, and the noise."""
+"""`trevision fit`: learn a classifier and the label noise."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def fit(
 
     SOURCE is a .csv or .parquet file; a folder of images with a folder for each class, or a .csv of their
     paths and labels; an .npz file with arrays x and y (and, if there is a clean test set, x_test and y_test);
-    or a named data set (NAMED_SOURCES). What reading it had to leave out or repair
-    is printed, and is data_notes in result.json. The same command continues a run that was stopped.
+    or a named data set (NAMED_SOURCES). Rows that were left out or repaired are printed, and listed in
+    result.json as data_notes. The same command continues a run that was stopped.
 
     For example:
 
@@ -53,11 +53,11 @@ def fit(
         data_bar(errors, source) as reading,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", TransitionWarning)  # told below, among the result's warnings
+        warnings.simplefilter("ignore", TransitionWarning)  # printed below with the result's warnings
         finished_before = (out / "result.json").is_file()
         result = run(source, settings, out, hardware, data_dir, progress, reading)
     if int(os.environ.get("LOCAL_RANK", "0")):
-        return  # one of several processes tells the result
+        return  # of several processes, only the first prints the result
     rows = [("method", result["method"]), ("noise", result["noise"] or "as given")]
     if result["test_accuracy"] is not None:
         rows.append(("test accuracy", accuracy(result["test_accuracy"])))
@@ -82,5 +82,5 @@ def fit(
         errors.print(f"warning: {warning}")
 
 
-# The help is this docstring, and each data set names itself.
+# The docstring is the help text. The names of data sets come from their declarations.
 fit.__doc__ = (fit.__doc__ or "").replace("NAMED_SOURCES", ", ".join(SOURCES))

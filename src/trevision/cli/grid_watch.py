@@ -1,4 +1,4 @@
-"""How a grid is watched: a line a finished run in a log, a live table on a terminal."""
+"""The progress of a grid: a live table on a terminal, or one line per finished run in a log."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def make_watch(
     conditions: Conditions,
     workers: int,
 ) -> LineWatch:
-    """A live table where `console` is a terminal, lines where it is a file.
+    """A live table if `console` is a terminal, lines if it is a file.
 
     Parameters
     ----------
     console
-        Where it is shown.
+        Where to show the progress.
     title
-        What is being run.
+        The name of the grid.
     runs, to_do
-        All runs, and those that are still to be done.
+        All runs, and the unfinished ones.
     conditions
         The folder of results and the hardware.
     workers
-        How many runs go on at a time.
+        Number of runs at a time.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def make_watch(
 
 
 class LineWatch(Watch):
-    """One line a finished run, for logs; and what a live table needs to know."""
+    """One line per finished run, for logs. Also counts what a live table shows."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class LineWatch(Watch):
 
 
 class LiveWatch(LineWatch):
-    """A table of the runs under way that is drawn anew, with the remaining time above it."""
+    """A live table of the current runs, with the remaining time above it."""
 
     def __enter__(self) -> LiveWatch:
         self.live = Live(console=self.console, refresh_per_second=2, transient=True)

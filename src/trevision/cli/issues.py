@@ -24,8 +24,9 @@ def issues(
 ) -> None:
     """List the labels of a run that are probably wrong, most suspicious first, and how many there are.
 
-    Every label is judged by a network that was not trained on it. Writes issues.csv and issues.parquet (a
-    line a row: its name, given and suggested label, their probabilities) and noise.json to the run folder.
+    Every label is judged by a network that was not trained on it. Writes issues.csv, issues.parquet and
+    noise.json to the run folder. A line of the first two has a row's name, its given and its suggested label,
+    and the probabilities of both.
 
     For example:
 
@@ -35,7 +36,7 @@ def issues(
     Args:
         run_folder: The folder that `trevision fit` wrote.
         show: Print this many of the most suspicious labels.
-        bootstrap: Replicates that the intervals are made of; 0 for no intervals.
+        bootstrap: Number of bootstrap replicates for the intervals; 0 for no intervals.
         level: Confidence of the intervals.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
@@ -54,16 +55,16 @@ def list_issues(run: RunFolder, show: int = 10, bootstrap: int = BOOTSTRAP, leve
 
 
 def _print(scored: RunIssues, show: int) -> None:
-    made, names = scored.issues.estimate, scored.class_names
+    estimate, names = scored.issues.estimate, scored.class_names
     wrong, low, high = scored.issues.wrong
-    interval = "" if low is None else f"; {made.level:.0%} interval {low:,.0f} to {high:,.0f}"
+    interval = "" if low is None else f"; {estimate.level:.0%} interval {low:,.0f} to {high:,.0f}"
     console.print(
-        f"about {wrong:,.0f} of {made.rows:,} labels are wrong ({wrong / made.rows:.1%}{interval})",
+        f"about {wrong:,.0f} of {estimate.rows:,} labels are wrong ({wrong / estimate.rows:.1%}{interval})",
         soft_wrap=True,
     )
-    pairs = [(made.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+    pairs = [(estimate.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
     rows = [
-        (names[i], names[j], f"{count:,.0f}", f"{made.transition[i, j]:.1%}")
+        (names[i], names[j], f"{count:,.0f}", f"{estimate.transition[i, j]:.1%}")
         for count, i, j in sorted(pairs, reverse=True)[:PAIRS_SHOWN]
         if count >= 0.5
     ]

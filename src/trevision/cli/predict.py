@@ -17,9 +17,9 @@ def predict(
 ) -> None:
     """Predict clean labels with the model of a run; write them, with their probabilities, to a CSV file.
 
-    All rows of a table and all images of a folder are predicted; of an .npz file, x_test if it has one, else
-    x; of a named data set, its test rows. A table is read as the training table was: its columns must be
-    there, others are ignored. Where there are labels too, it prints how many of them were predicted.
+    Predicts all rows of a table, all images of a folder, x_test or else x of an .npz file, and the test rows
+    of a named data set. A table must have the columns of the training table; other columns are ignored. If
+    there are labels, it prints the accuracy on them.
 
     For example:
 

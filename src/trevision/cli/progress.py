@@ -14,7 +14,7 @@ from trevision.data.sources import SOURCES
 
 
 class RichProgress:
-    """A bar over the batches of the stage under way, with its latest metrics; a stage a bar."""
+    """One bar per stage, over its batches, with the latest metrics."""
 
     def __init__(self, title: str, console: Console) -> None:
         self.title = title
@@ -36,7 +36,7 @@ class RichProgress:
         self.bars.stop()
 
     def stage(self, name: str, epochs: int, batches: int) -> None:
-        self.bars.start()  # not earlier: a mistake found before the first stage gets its one line alone
+        self.bars.start()  # not earlier: an error before the first stage should print its line only
         self.batches = batches
         self.task = self.bars.add_task(
             f"{self.title}: {name}",
@@ -65,12 +65,12 @@ class RichProgress:
 
 @contextmanager
 def data_bar(console: Console, source: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar that appears with the first bytes of a download, or while a file of the user's own is read."""
+    """A bar for a download or for reading the user's own file. It appears with the first bytes."""
     if source in SOURCES:
         bars = Bars(TextColumn("download"), BarColumn(), DownloadColumn(), console=console)
     else:
         columns = (TextColumn("read"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        # It leaves nothing behind: what is found wrong with a file gets its one line alone.
+        # Removed at the end: an error about a file should print its line only.
         bars = Bars(*columns, console=console, transient=True, disable=not console.is_terminal)
     started = False
 
@@ -91,7 +91,7 @@ def data_bar(console: Console, source: str) -> Iterator[Callable[[int, int | Non
 
 @contextmanager
 def reading_bar(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar over what is being read; it starts again whenever that has another name."""
+    """A bar over what is being read. It starts again with each new name."""
     bars = Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -104,7 +104,7 @@ def reading_bar(console: Console) -> Iterator[Callable[[str, int, int | None], N
     def show(name: str, done: int, total: int | None) -> None:
         nonlocal shown
         if not bars.task_ids:
-            bars.start()  # not earlier: a mistake found before the first row gets its one line alone
+            bars.start()  # not earlier: an error before the first row should print its line only
             bars.add_task(name, total=total)
         elif name != shown:
             bars.reset(bars.task_ids[0], total=total, description=name)

@@ -1,4 +1,4 @@
-"""`trevision report`: one page about a run, to look at and to review its labels on."""
+"""`trevision report`: one page about a run, with its suspect labels to review."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def report(
 ) -> None:
     """Write one HTML page about a run: what was learnt, how labels go wrong, the suspect labels to review.
 
-    The page is one file that opens from disk and needs no network. Its review ends in a CSV file of
-    corrections for `trevision apply`. What `trevision issues RUN` writes is made first, if it is not there.
+    The page is one file that opens from disk and needs no network. The review gives a CSV file of corrections
+    for `trevision apply`. If `trevision issues RUN` was not run before, it is run first.
 
     For example:
 
@@ -30,13 +30,13 @@ def report(
     Args:
         run_folder: The folder that `trevision fit` wrote.
         out: The page to write; RUN/report.html if not given.
-        suspects: List this many of the most suspicious labels; those that are probably wrong if not given.
+        suspects: Number of labels to list; if not given, all that are probably wrong.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     with data_bar(errors, "the run's source") as reading:
         run = RunFolder(run_folder, data_dir, reading)
         if not run.has_issues:
-            from trevision.cli.issues import list_issues  # scipy, which the page alone does without
+            from trevision.cli.issues import list_issues  # imports scipy, which the page does not need
 
             list_issues(run)
         done = write_report(run, out, suspects, data_dir, reading)

@@ -1,4 +1,4 @@
-"""`trevision reproduce`: a table or figure of the paper, or one beyond it, run and shown."""
+"""`trevision reproduce`: run and show a table or figure, of the paper or beyond it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trevision.runs.settings import Hardware
 
 
 def _listed(spec: Spec) -> str:
-    """A table in the help: its name, its title and what is unusual about it."""
+    """A table's line in the help: its name, its title and what is unusual about it."""
     how = "" if spec.schedule == "quick" else f" ({spec.schedule})"
     return f"{spec.name}: {spec.title}{how}{'' if spec.in_paper else ', beyond the paper'}"
 
@@ -62,11 +62,11 @@ def reproduce(
     clean_stages: bool = False,
     docs: Path | None = None,
 ) -> None:
-    """Run what is missing of a table or figure of the paper, and show it beside the published numbers.
+    """Do the missing runs of a table or figure of the paper, and show it with the published numbers.
 
-    Finished runs are recorded in the folder of results, a file a table, and never run again unless --refresh
-    says so; a stopped run continues, a failed one is tried again. Tables and pictures go to the folder tables
-    in it. The exit status is 1 if a run failed.
+    Finished runs are recorded in the folder of results, one file per table. They are not run again without
+    --refresh. A stopped run continues; a failed run is tried again. Tables and pictures go to the subfolder
+    tables. The exit status is 1 if a run failed.
 
     For example:
 
@@ -78,29 +78,29 @@ def reproduce(
 
     Args:
         what: The table or figure.
-        dataset: Data sets, by name or .npz file: the first of the table's if none is given.
-        schedule: quick (for two CPU cores), strong (longer, averaged weights) or paper (the published one).
-            The table's own if not given: quick, unless the list above says otherwise.
-        seeds: Runs of each cell, with the seeds 0, 1, ...
-        seeds_without_anchors: Runs of each cell without anchor points, 0 to leave these out. If not given, as
+        dataset: Data sets, by name or .npz file; the first of the table's if not given.
+        schedule: quick (for two CPU cores), strong (longer, averaged weights) or paper (as published). If not
+            given, the table's own: quick, unless the list above says otherwise.
+        seeds: Runs per cell, with the seeds 0, 1, ...
+        seeds_without_anchors: Runs per cell without anchor points; 0 leaves these cells out. If not given, as
             many as seeds, or the table's own limit.
-        methods: Rows: methods, each perhaps with options as in reweight-r:revision=frozen; in floor also
-            estimators of T. All by default.
-        noise: Columns: names such as sym-50. All of the table's by default.
-        network: Another network than the data's own.
+        methods: Rows: methods, optionally with options as in reweight-r:revision=frozen; in floor also
+            estimators of T. All rows if not given.
+        noise: Columns: names such as sym-50. All columns if not given.
+        network: A network other than the data's own.
         train_size: Use only this many training rows, drawn at random.
         pretrained: A .safetensors or .pth file of torchvision's weights that the networks start from.
         trusted: Select epochs by the clean validation labels that come with the data (clothing1m).
-        workers: Runs at a time, each in a process of one thread; as many as there are cores if not given.
+        workers: Runs at a time, each in a process with one thread; one per core if not given.
         ray: Run on a Ray cluster: its address, or local to start one here.
         accelerator: cpu, cuda or mps.
         results: The folder of recorded runs.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
-        dry_run: Only tell which runs there are to do, about how long they take, and what older code made.
-        refresh: Run anew what older code made. Each recorded run stays until the new one is finished.
-        keep_models: Keep the model of each run too.
-        clean_stages: In the end remove the stages that runs share, if no unfinished one needs them.
-        docs: Also write a page of documentation with its picture to this folder.
+        dry_run: Only list the missing runs, their estimated time, and the runs made by older code.
+        refresh: Repeat runs made by older code. The recorded run stays until the new one is finished.
+        keep_models: Keep the model of each run.
+        clean_stages: At the end, remove shared stages that no unfinished run needs.
+        docs: Also write a documentation page with its picture to this folder.
     """
     spec = find_spec(what)
     if spec.draw is not None:
@@ -139,7 +139,7 @@ def reproduce(
 
 
 def _noise(name: str) -> str:
-    """The usual spelling of a noise's name; of a file, only whether it exists."""
+    """The usual spelling of a noise's name. A file must exist and keeps its name."""
     if name == REAL:
         return name
     if Path(name).suffix in (".csv", ".npy"):
@@ -208,7 +208,7 @@ def _fill(
 
 
 def _tell_plan(runs: Sequence[Planned], conditions: Conditions, workers: int, refresh: bool) -> None:
-    """The runs to do, their number, about how long they take, and the rows that older code made."""
+    """Print the missing runs, their number and estimated time, and the rows made by older code."""
     to_do = unfinished(runs, conditions.results, refresh)
     for run in to_do:
         console.print(f"{run.name}  {run.label}")
@@ -237,5 +237,5 @@ def _in_words(estimate: Estimate, workers: int) -> str:
     lacking = f"nothing like {len(estimate.unknown)} of them ({methods}) is recorded" if methods else ""
     if not estimate.seconds:
         return f"no estimate of the time: {lacking}" if lacking else "almost no time"
-    told = f"about {in_words(estimate.seconds / workers)} with {workers} workers, from recorded runs"
-    return f"{told}; {lacking}" if lacking else told
+    words = f"about {in_words(estimate.seconds / workers)} with {workers} workers, from recorded runs"
+    return f"{words}; {lacking}" if lacking else words

@@ -1,4 +1,4 @@
-"""Tables and figures as `trevision reproduce` shows them: on the terminal, in files, pages and pictures."""
+"""Show tables and figures for `trevision reproduce`: on the terminal, in files, pages and pictures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _show_table(
 ) -> tuple[list[Path], dict[str, str]]:
     table = tabulate(plan, results)
     shown = terminal_table(*rendering.wide(table), title=rendering.title(table))
-    # Measured as on an endless line: what is asked for its width within the console's never exceeds it.
+    # Measured without the console's limit: a width measured within the limit could never exceed it.
     if console.measure(shown, options=console.options.update(max_width=10_000)).maximum > console.width:
         shown = terminal_table(*rendering.long(table), title=rendering.title(table))
     console.print(shown)

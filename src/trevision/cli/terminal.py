@@ -1,4 +1,4 @@
-"""The terminal: where output goes, how tables and numbers look, and arguments that commands share."""
+"""Consoles, tables and numbers for the terminal, and arguments that commands share."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
     """A plain table: the first column to the left, the others to the right."""
-    made = Table(title=title, title_justify="left")
-    for place, name in enumerate(header):
-        # A long word is broken rather than cut: it may be what tells two rows apart.
-        made.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")
+    plain = Table(title=title, title_justify="left")
+    for column, name in enumerate(header):
+        # Long words are broken and not cut: two rows may differ only at the end of a word.
+        plain.add_column(Text(name), justify="left" if column == 0 else "right", overflow="fold")
     for row in rows:
-        made.add_row(*(Text(str(cell)) for cell in row))
-    return made
+        plain.add_row(*(Text(str(cell)) for cell in row))
+    return plain
 
 
 def accuracy(share: float) -> str:
@@ -36,5 +36,5 @@ def accuracy(share: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """Four decimals, or a dash where there is nothing to tell."""
+    """A number with four decimals, or a dash for None."""
     return "-" if value is None else f"{value:.4f}"

@@ -29,7 +29,7 @@ def _check_images(images: Tensor) -> None:
 def _windows(images: Tensor, padding: int, tops: Tensor, lefts: Tensor) -> Tensor:
     height, width = images.shape[2:]
     padded = functional.pad(images, (padding, padding, padding, padding))
-    # A view of all (2 padding + 1)^2 crops of every image, of which one index copies one crop an image.
+    # A view of all (2 padding + 1)^2 crops of every image; the index copies one crop per image.
     crops = padded.unfold(2, height, 1).unfold(3, width, 1)
     return crops[torch.arange(len(images), device=images.device), :, tops, lefts]
 
@@ -80,7 +80,7 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
     _check_images(images)
     if padding < 0:
         raise ValueError(f"padding must be 0 or more pixels, got {padding}")
-    # Drawn where the generator lives, so a seed gives the same crops whatever device the images are on.
+    # Drawn on the generator's device, so that a seed gives the same crops on every device.
     size = (2, len(images))
     offsets = torch.randint(2 * padding + 1, size, generator=generator, device=generator.device)
     tops, lefts = offsets.to(images.device)
@@ -117,8 +117,8 @@ def warp(images: Tensor, angles: Tensor, scales: Tensor, shifts: Tensor) -> Tens
     x = torch.arange(width, device=images.device) - (width - 1) / 2
     y = torch.arange(height, device=images.device) - (height - 1) / 2
     cos, sin = angles.cos(), angles.sin()
-    # A coordinate of the source is a sum of what the column and what the row contributes. torch counts
-    # coordinates from -1 to 1 along either side, whatever their lengths.
+    # A source coordinate is the sum of a term of the column and a term of the row. torch's coordinates run
+    # from -1 to 1 along each side.
     from_x = _outer_sum((cos * scales[:, 0], x), (-sin * scales[:, 1], y), shifts[:, 0], 2 / width)
     from_y = _outer_sum((sin * scales[:, 0], x), (cos * scales[:, 1], y), shifts[:, 1], 2 / height)
     return functional.grid_sample(images.float(), torch.stack([from_x, from_y], 3), align_corners=False)
@@ -146,7 +146,7 @@ def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
     """The augmentation `name` of a batch.
 
     none       the images as they are
-    affine     turned, stretched and moved a little: for digits, of which a mirror image is no digit
+    affine     turned, stretched and moved a little, but not mirrored: for digits
     crop-flip  moved by up to 4 pixels each way, then mirrored or not
 
     Parameters

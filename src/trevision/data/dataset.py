@@ -1,4 +1,4 @@
-"""What a data set is to the rest of the package: plain tensors, and names for the classes."""
+"""A data set: plain tensors, and names for the classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AUGMENTATIONS = ("none", "affine", "crop-flip")
 
 
-# Comparing two data sets field by field would ask a tensor for its truth value, so equality is identity.
+# Equality is identity: comparing tensors field by field would raise an error.
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Training rows and, where there are any, test rows, held whole in memory or as `ImageFiles`.

@@ -1,7 +1,7 @@
-"""Image files that are too many for memory: decoded when a batch of them is needed, and a little before.
+"""Image files that do not fit in memory: each batch is decoded shortly before it is needed.
 
-Decoding runs in threads. Pillow lets go of Python's lock while it decodes and resizes, so threads use all
-cores, and the decoded images need not be copied from one process to another.
+Decoding runs in threads. Pillow releases Python's lock while it decodes and resizes, so threads use all
+cores, and decoded images need not be copied between processes.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Batches that are being decoded while one is used.
+# Number of batches that are decoded ahead.
 BATCHES_AHEAD = 3
 
 
 class ImageFiles:
-    """Rows that are image files; to its users much like a uint8 tensor of shape (n, 3, 224, 224).
+    """Rows that are image files, used much like a uint8 tensor of shape (n, 3, 224, 224).
 
-    Indexed with a tensor of row numbers, it gives those images as such a tensor, in the `framing`'s size: by
-    default resized so that the shorter side has 256 pixels, then the 224 x 224 in the centre. `batches` gives
-    many of them, decoded ahead of time, and, with a generator, cropped and flipped at random.
+    Indexing with a tensor of row numbers decodes these images, in the size of `framing`: by default, the
+    shorter side is resized to 256 pixels and the central 224 x 224 are taken. `batches` decodes ahead of time
+    and, with a generator, crops and flips at random.
     """
 
     def __init__(
         self, folder: Path, names: np.ndarray, workers: int | None = None, framing: Framing = PHOTOGRAPH
     ) -> None:
-        """`names` are paths relative to `folder`, as an array of bytes (utf-8): a million take 60 MB so."""
+        """`names` are paths relative to `folder`, as an array of bytes (utf-8), which saves memory."""
         self.folder = folder
         self.names = names
         self.workers = workers or decoding_threads()
@@ -62,9 +62,9 @@ class ImageFiles:
     def batches(self, parts: Iterable[Tensor], generator: torch.Generator | None = None) -> Iterator[Tensor]:
         """The images of each of `parts`, tensors of row numbers, in order.
 
-        With a `generator` each image is cropped at a random place and mirrored with probability 1/2. The
-        numbers for that are drawn here, a batch after the other, and not by the threads: the same seed gives
-        the same images.
+        With a `generator`, each image is cropped at a random position and mirrored with probability 1/2. The
+        random numbers are drawn here, batch after batch, and not in the threads, so the same seed gives the
+        same images.
         """
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="decode")
         pending: deque[tuple[Tensor, list[Future[None]]]] = deque()
@@ -81,9 +81,9 @@ class ImageFiles:
     def _start(
         self, pool: ThreadPoolExecutor, rows: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, list[Future[None]]]:
-        import torch  # a list of files alone does without
+        import torch  # not needed for a list of files
 
-        # Pixel by pixel in memory: the order in which they are decoded, and in which convolutions are quick.
+        # Pixel by pixel in memory: images are decoded in this order, and convolutions are fast in it.
         channels, height, width = self.framing.shape
         pixels = torch.empty(len(rows), height, width, channels, dtype=torch.uint8)
         crops = np.tile([0.5, 0.5, 1.0], (len(rows), 1))

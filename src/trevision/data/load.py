@@ -1,4 +1,4 @@
-"""A data set by its name or its file."""
+"""Load a data set by name or from a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load(
         Where the files of a named data set are looked for first; then in `$TREVISION_DATA` and the cache.
         Files that are in none of them are downloaded into the cache.
     progress
-        Told how reading or downloading comes along.
+        Called with the progress of reading or downloading.
     reading
         How a file of the user's own is read.
     preprocessing

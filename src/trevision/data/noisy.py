@@ -1,4 +1,4 @@
-"""The two sides of an experiment: what a method may see, and what only its evaluation may."""
+"""The data that a method may see, and the truth that only the evaluation may see."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from trevision.files import DataError
 
 @dataclass(frozen=True, eq=False)
 class NoisyData:
-    """All that a method sees: rows with noisy labels, for training and for choosing a model.
+    """Everything that a method sees: rows with noisy labels, for training and for selecting an epoch.
 
-    `trusted_x` and `trusted_y` are rows whose labels the user trusts. `label_pairs` are the clean and the
-    noisy labels of samples of which both are known. `train_rows` and `valid_rows` are the numbers of the rows
-    in the source.
+    `trusted_x` and `trusted_y` are rows whose labels the user trusts. `label_pairs` are clean and noisy
+    labels of samples for which both are known. `train_rows` and `valid_rows` are row numbers in the source.
     """
 
     train_x: Rows
@@ -36,9 +35,9 @@ class NoisyData:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """All that only the evaluation sees: the transition that made the noise, and clean test rows.
+    """What only the evaluation sees: the T of the added noise, and clean test rows.
 
-    Where the noise was added to known labels, `true_train_y` and `true_valid_y` are these, row by row as in
+    If noise was added, `true_train_y` and `true_valid_y` are the labels before it, row by row as in
     `NoisyData`.
     """
 
@@ -55,7 +54,7 @@ def split_rows(
     *,
     random_state: int | np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending row numbers of a random training part and a random validation part.
+    """Divide rows at random: ascending row numbers for training and for validation.
 
     round(validation_share * n) rows, at least 1 and at most n - 1, go to validation. Each class gives its
     share of them, rounded down or up so that the total fits, and keeps a row in training. Where that is
@@ -108,7 +107,7 @@ def split_rows(
 def _quotas(counts: np.ndarray, n_valid: int, rng: np.random.Generator) -> np.ndarray:
     """Validation rows of each class: largest remainders, ties by lot, at least one row left in training."""
     ideal = n_valid * counts / counts.sum()
-    # Rounded down, a share below 1 always leaves a row; only the remainders need a limit.
+    # Rounding down a share below 1 always leaves a row; only the remainders need a limit.
     quotas: np.ndarray = n_valid * counts // counts.sum()
     while (lacking := n_valid - int(quotas.sum())) > 0:
         lot = rng.permutation(len(counts))
@@ -136,7 +135,7 @@ def split(
     validation_share, random_state
         As for `split_rows`.
     num_classes
-        Not counted here, because a class may have lost all its rows to the noise.
+        Number of classes. It cannot be counted here: noise may leave a class without rows.
     augmentation
         What the training rows are augmented with.
     """

@@ -1,4 +1,4 @@
-"""The images of some rows of a source, as arrays for people to look at."""
+"""The images of some rows of a source, as arrays for display."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trevision.files import DataError
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Images (channels, height, width), and the numbers in them that are shown as black and as white."""
+    """Images (channels, height, width), and the values that are shown as black and as white."""
 
     images: Iterable[np.ndarray]
     black: float
@@ -32,7 +32,7 @@ def read_pictures(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Pictures:
-    """The images of these rows, in this order; of image files no others are decoded.
+    """The images of these rows, in this order. No other image files are decoded.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def read_pictures(
     rows
         Numbers of the rows in the source.
     data_dir
-        Where the files of a named data set are looked for first.
+        Where to look for the files of a named data set first.
     progress
-        Told how reading comes along.
+        Called with the progress of reading.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _listed_pictures(
 
 
 def _of_array(x: np.ndarray) -> Pictures:
-    """Shown from the least number, 0 for bytes, to the largest: 16 greys would be all but black otherwise."""
+    """Pictures shown from the smallest value (0 for bytes) to the largest; 16 greys would else look black."""
     if not len(x):
         return Pictures((), 0.0, 1.0)
     black = 0.0 if x.dtype == np.uint8 else float(x.min())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def kind_of_source(source: str | Path) -> Kind:
-    """What a source is; a DataError for a name that is neither a data set nor a path."""
+    """The kind of a source. Raises a DataError for a name that is neither a data set nor a path."""
     name = str(source)
     if name in SOURCES:
         return "named"
@@ -40,7 +40,7 @@ def read_labels(
 ) -> RowLabels:
     """The labels and names of the training rows of `source`.
 
-    They are those of `load(source).labels`, but that images which cannot be decoded are among them.
+    They equal `load(source).labels`, except that images which cannot be decoded are included.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def read_labels(
     reading
         How a file of the user's own is read.
     data_dir
-        Where the files of a named data set are looked for first.
+        Where to look for the files of a named data set first.
     progress
-        Told how reading comes along.
+        Called with the progress of reading.
 
     Raises
     ------

@@ -21,7 +21,7 @@ class RowLabels:
     class_names
         The classes, in the order of their codes.
     names
-        (n,) what the source calls each row; None if it has no names.
+        (n,) the source's names of the rows; None if it has none.
     """
 
     row_numbers: np.ndarray
@@ -33,7 +33,7 @@ class RowLabels:
         return len(self.row_numbers)
 
     def positions(self, row_numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Where the rows with these numbers stand among the rows; -1 for a row that is not there."""
+        """The positions of the rows with these numbers; -1 for a row that is not there."""
         wanted = np.asarray(row_numbers, dtype=np.int64)
         order = np.argsort(self.row_numbers, kind="stable")
         nearest = np.searchsorted(self.row_numbers, wanted, sorter=order)

@@ -1,4 +1,4 @@
-"""Rows of samples, wherever they are: a tensor in memory, or image files decoded when needed."""
+"""Rows of samples: a tensor in memory, or image files that are decoded when needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trevision.files import DataError
 
 Rows = Tensor | ImageFiles
 
-# Images of a photograph's size in a batch that is only predicted.
+# Batch size for predicting images of a photograph's size.
 FILES_AT_ONCE = 100
 
 
@@ -25,7 +25,8 @@ FILES_AT_ONCE = 100
 class SourceRows:
     """Rows of a source to predict, each with its number there.
 
-    `labels` where the source has any, as text "" for a row without; `names` where it names its rows.
+    `labels` are None if the source has none, and "" for a row without a label. `names` are None if rows have
+    no names.
     """
 
     x: Rows
@@ -36,7 +37,7 @@ class SourceRows:
 
 
 def dataset_of_source(source: Source, data: SourceData) -> Dataset:
-    """What a named data set holds, as tensors."""
+    """A named data set as tensors."""
     return Dataset(
         name=source.name,
         train_x=_as_rows(data.train_x),
@@ -64,7 +65,7 @@ def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
 
 
 def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
-    """The data set with these of its training rows, which keep their numbers in the source."""
+    """The data set with only these training rows. They keep their row numbers in the source."""
     kept = dataset.labels.take(rows.numpy())
     return replace(
         dataset,
@@ -78,7 +79,7 @@ def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
 def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.Generator) -> Dataset:
     """The data set with some of its training rows, drawn without replacement; test rows stay as they are.
 
-    With the same seed, the rows for a small size are the first of those for a larger one.
+    With the same seed, a larger size contains the rows of a smaller size.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.G
 
 
 def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:
-    """All rows in their order, a batch after the other, as they are."""
+    """All rows in order, batch after batch, without augmentation."""
     if isinstance(x, ImageFiles):
         return x.batches(torch.arange(len(x)).split(min(batch_size, FILES_AT_ONCE)))
     return iter(x.split(batch_size))

@@ -1,4 +1,4 @@
-"""What a named data set declares about itself."""
+"""The declaration of a named data set."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class Source:
     files
         The files; None if they come with another package, whose folder is `folder`.
     folder
-        Where the data lie if `files` is None.
+        The folder of the data if `files` is None.
     on_request
-        Whether the authors give the files out on request only, so that nothing is downloaded.
+        Whether the files are available only on request from the authors, so that nothing is downloaded.
     augmentation
-        What the literature trains this data set with, one of `AUGMENTATIONS`.
+        The usual augmentation in the literature, one of `AUGMENTATIONS`.
     distortion
-        Augmentation of the schedule `strong`; None leaves `augmentation`.
+        Augmentation of the schedule `strong`; `augmentation` if None.
     estimator
-        Estimator of T where the user chooses none: the paper's own.
+        The default estimator of T: the paper's.
     """
 
     name: str

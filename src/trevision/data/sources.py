@@ -1,6 +1,6 @@
-"""All named data sets, as the modules of `trevision.data.named` declare them.
+"""All named data sets.
 
-A new data set is a new file there with a module-level `Source`; nothing else lists it.
+A new data set is a new file in `trevision.data.named` with a `Source` at module level.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOURCES: dict[str, Source] = declared_in(
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a named data set is at hand: `found_at` is its folder, or None after looking in `looked_in`."""
+    """Where a named data set is: `found_at` is its folder, or None if it is in none of `looked_in`."""
 
     name: str
     found_at: Path | None
@@ -30,7 +30,7 @@ class Availability:
 
 
 def available(data_dir: Path | None = None) -> list[Availability]:
-    """Where each of `SOURCES` lies, without reading or downloading any."""
+    """Where each of `SOURCES` is, without reading or downloading any."""
     states = []
     for source in SOURCES.values():
         found_at = source.folder

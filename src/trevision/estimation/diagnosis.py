@@ -145,8 +145,10 @@ def _verdict(check: str, value: float) -> Verdict:
 def _condition(transition: FloatArray) -> Finding:
     value = float(np.linalg.cond(transition))
     verdict = _verdict("condition", value)
-    told = "not at all: T is singular" if value > 1e12 else f"with errors up to {value:.3g} times as large"
-    sentence = f"Clean probabilities follow from noisy ones {told} (condition number {value:.3g})."
+    accuracy = (
+        "not at all: T is singular" if value > 1e12 else f"with errors up to {value:.3g} times as large"
+    )
+    sentence = f"Clean probabilities follow from noisy ones {accuracy} (condition number {value:.3g})."
     # JSON, where findings end up, knows no infinity.
     return Finding("condition", verdict, value if np.isfinite(value) else None, sentence)
 
@@ -189,11 +191,11 @@ def _rare_classes(estimate: Estimate, names: Sequence[str]) -> Finding:
     unsure = int((widths >= LIMITS["rare classes"][0]).sum())
     expected = estimate.rows * estimate.class_prior[widest]
     if verdict == "good":
-        told = "Every class has rows enough"
+        lead = "Every class has rows enough"
     else:
-        told = f"{unsure} of {len(names)} classes have too few rows to tell"
+        lead = f"{unsure} of {len(names)} classes have too few rows to tell"
     sentence = (
-        f"{told}: the widest interval, of class {names[widest]} with about {expected:,.0f} rows, says that "
+        f"{lead}: the widest interval, of class {names[widest]} with about {expected:,.0f} rows, says that "
         f"between {low[widest, widest]:.0%} and {high[widest, widest]:.0%} of its labels are right."
     )
     return Finding("rare classes", verdict, value, sentence)
@@ -208,12 +210,13 @@ def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
             distances[rival.name] = float(estimate.class_prior @ off)
     value = min(distances.values())
     verdict = _verdict("agreement", value)
-    told = ", ".join(f"{share:.1%} ({name})" for name, share in distances.items())
+    shares = ", ".join(f"{share:.1%} ({name})" for name, share in distances.items())
     if verdict == "good":
-        sentence = f"Another estimator finds nearly the same T; labels explained otherwise: {told}."
+        sentence = f"Another estimator finds nearly the same T; labels explained otherwise: {shares}."
     else:
         sentence = (
-            f"Other estimators find another T than {estimate.estimator}; labels explained otherwise: {told}."
+            f"Other estimators find another T than {estimate.estimator}; "
+            f"labels explained otherwise: {shares}."
         )
     return Finding("agreement", verdict, value, sentence)
 
@@ -223,15 +226,16 @@ def _anchors(transition: FloatArray, surest: FloatArray, names: Sequence[str]) -
     worst = int(ratios.argmin())
     value = float(ratios[worst])
     verdict = _verdict("anchors", value)
-    told = (
+    worst_row = (
         f"the surest row of class {names[worst]} has a probability of {surest[worst]:.2f} where a certain "
         f"one would have {transition[worst, worst]:.2f}"
     )
     if verdict == "good":
-        sentence = f"Every class has rows that are all but certain: at worst, {told}."
+        sentence = f"Every class has rows that are all but certain: at worst, {worst_row}."
     else:
         sentence = (
-            f"No row is certain to be of class {names[worst]}, so its row of T is an extrapolation: {told}."
+            f"No row is certain to be of class {names[worst]}, "
+            f"so its row of T is an extrapolation: {worst_row}."
         )
     return Finding("anchors", verdict, value, sentence)
 

@@ -1,13 +1,13 @@
-"""`co-teaching`: two networks, each trained on the samples of small loss to the other.
+"""`co-teaching`: two networks, each trained on the samples with small loss in the other.
 
 Han, Yao, Yu, Niu, Xu, Hu, Tsang, Sugiyama: Co-teaching: Robust Training of Deep Neural Networks with
-Extremely Noisy Labels, NeurIPS 2018. A network learns the regular samples first, so those of small loss are
-probably right; what one network gets wrong about them, the other filters in another way.
+Extremely Noisy Labels, NeurIPS 2018. A network learns the regular samples first, so labels with a small loss
+are probably right. The two networks make different mistakes, so each filters the mistakes of the other.
 
 Notes
 -----
-- The loss of the kept samples is their mean. (The authors' released code divides that mean by their number
-  once more, which lowers the rate of learning.)
+- The loss is the mean over the kept samples. (The authors' released code divides this mean by their number
+  once more, which lowers the effective rate.)
 - T_k is 10 epochs but at most a third of a short schedule. Optimiser and epochs are the schedule's.
 - The first network predicts; the paper reports either.
 - The noise rate is estimated unless given; the paper takes it as known.
@@ -51,7 +51,7 @@ CO_TEACHING = Method("co-teaching", fit, options=("noise_rate",))
 
 
 def exchange_step(fabric: Fabric, share: Callable[[int], float]) -> Step:
-    """Each network's mean loss over the samples that are of small loss to the other one, added."""
+    """The sum of both networks' mean losses, each over the samples with small loss in the other."""
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, _ = model(batch.x)

@@ -1,8 +1,8 @@
-"""Out-of-sample predictions for every row: each by a network that was not trained on it.
+"""Out-of-sample predictions: each row is predicted by a network that was not trained on it.
 
-A network that has seen a wrong label leans towards it, so neither T nor the suspicion that a label is wrong
-should be read off predictions for its own training rows. Only stage 1 is repeated, once for every fold: its
-few epochs of plain cross-entropy are all that an estimate of P(noisy | x) needs.
+A network leans towards wrong labels it was trained on. Its predictions for its own training rows are
+therefore biased, both for estimating T and for finding wrong labels. Only stage 1 is repeated for every fold:
+its few epochs of plain cross-entropy are enough to estimate P(noisy | x).
 """
 
 from __future__ import annotations
@@ -23,11 +23,21 @@ from trevision.training.loop import StageResult
 
 
 def with_out_of_sample(problem: Problem) -> Problem:
-    """The problem with out-of-sample predictions, where its estimator of T needs them.
+    """Add out-of-sample predictions to a problem, if its estimator of T needs them.
 
-    It does not where T-hat is counted from pairs of labels and the user did not choose the estimator. With no
-    more rows than folds there are no predictions: the problem then bears a warning, and T-hat comes from
-    anchor points or, unless the user chose, from a trusted set.
+    None are needed if T-hat is counted from pairs of labels and the user did not choose an estimator. With
+    too few rows for the folds none are made: the problem gets a warning, and T-hat comes from anchor points
+    or, unless the user chose an estimator, from a trusted set.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+
+    Returns
+    -------
+    Problem
+        The problem with `out_of_sample` or a warning, or the same problem.
     """
     data, schedule = problem.data, problem.schedule
     informed = data.label_pairs is not None and problem.options.estimator is None
@@ -49,11 +59,31 @@ def cross_fit(
     folds: int | None = None,
     prefix: str = "fold",
 ) -> OutOfSample:
-    """Train once for every fold, without the rows of that fold, and predict those.
+    """For every fold, train a network without the fold's rows and predict those rows.
 
-    `train`, which is stage 1 unless told otherwise, is given the problem without those rows and a name for
-    its stage. The validation rows select the epoch in each fold but are trained on in none; every fold's
-    network predicts its share of them.
+    Validation rows select the epoch in every fold and are never trained on. Each fold's network predicts a
+    part of them.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    train : callable, default=fit_noisy_posterior
+        Trains one network, given the problem without the fold's rows and a name for the stage.
+    folds : int or None, default=None
+        The number of folds; the schedule's if None.
+    prefix : str, default="fold"
+        How the names of the stages begin.
+
+    Returns
+    -------
+    OutOfSample
+        Predictions for all training and validation rows.
+
+    Raises
+    ------
+    ValueError
+        If there is only one training row.
     """
     data, folds = problem.data, folds or problem.schedule.folds
     if len(data.train_x) < 2:

@@ -1,13 +1,13 @@
 """`decoupling`: two networks, updated only on samples whose predictions disagree.
 
 Malach and Shalev-Shwartz: Decoupling "when to update" from "how to update", NeurIPS 2017. Where both
-networks predict the same they learn nothing, so a wrong label that contradicts both does no harm.
+networks predict the same class they learn nothing, so a wrong label that contradicts both does no harm.
 
 Notes
 -----
-- A batch's loss is the mean over the samples in disagreement. A batch without any has loss zero: the
+- A batch's loss is the mean over the samples in disagreement. A batch without any has loss zero; the
   optimiser's momentum and weight decay still act.
-- Both networks start at random, with no phase of updates on all samples before.
+- Both networks start from random weights, without a first phase of updates on all samples.
 - The first network predicts. No noise rate is needed; T-hat is estimated for the record.
 """
 
@@ -42,7 +42,7 @@ DECOUPLING = Method("decoupling", fit)
 
 
 def disagreement_step(fabric: Fabric) -> Step:
-    """Each network's mean loss over the samples on which the two predict different classes, added."""
+    """The sum of both networks' mean losses over the samples where their predictions differ."""
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, _ = model(batch.x)

@@ -1,20 +1,20 @@
 """`gce`: generalised cross-entropy, between cross-entropy and the mean absolute error.
 
 Zhang and Sabuncu: Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels,
-NeurIPS 2018. A label that the network finds improbable pulls less than under cross-entropy: the gradient is
-that of cross-entropy times g_y^q.
+NeurIPS 2018. Labels that the network finds improbable count less than in cross-entropy: the gradient is the
+cross-entropy gradient times g_y^q.
 
 Notes
 -----
 - q is 0.7, as published. The loss is not truncated: the paper's other variant leaves out samples whose g_y is
   below a threshold, by a second optimisation between epochs.
-- A fresh network is trained through the whole budget, as in the paper: one that begins where stage 1 ends has
-  learnt some wrong labels already, and what is sure and wrong is what this loss corrects least.
-- The rate is the schedule's gentle one: at 0.1 the network learns and then falls into a constant prediction,
-  where this loss has next to no gradient.
-- An epoch is selected as in every method; where that is by loss, by this one on the noisy validation labels.
-  Cross-entropy would punish the sureness that this loss asks for.
-- T-hat is read off stage 1 for the record.
+- A fresh network is trained for the whole budget, as in the paper. The network of stage 1 has already learnt
+  some wrong labels, and this loss corrects confident mistakes least.
+- The rate is the schedule's `gentle_rate`. At 0.1 the network learns and then collapses to a constant
+  prediction, where this loss has almost no gradient.
+- Epochs are selected as in every method; if by loss, by this loss on the noisy validation labels.
+  Cross-entropy would punish the confidence that this loss encourages.
+- T-hat is estimated from stage 1 for the record.
 """
 
 from __future__ import annotations

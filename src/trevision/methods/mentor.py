@@ -1,17 +1,17 @@
-"""The learned mentor of MentorNet: a small recurrent network that says how far a label is to be trusted.
+"""The learned mentor of MentorNet: a small recurrent network that says how much to trust a label.
 
-It reads a sample's recent losses and their distance from a moving average of all losses (an LSTM over
-epochs), the label and the time, as in Jiang et al. 2018, Section 4. It learns, as there, first to follow a
-predefined curriculum and then from samples of which it is known whether their labels are right.
+Its input is a sample's recent losses and their distance from a moving average of all losses (an LSTM over
+epochs), the label and the time, as in Jiang et al. 2018, Section 4. As there, it first learns to follow a
+predefined curriculum, and then learns from samples whose labels are known to be right or wrong.
 
 Notes
 -----
-The paper has such samples from a small clean part of the data, or from another data set. Here nobody is
-asked for clean labels: there is a rehearsal. The classes that stage 1 predicts for the training rows take the
-place of clean labels, T-hat corrupts them anew, and a student is trained on the result by the self-paced
-curriculum. Which of *those* labels are wrong is known, and how their losses went is what the mentor learns
-from. What stage 1 predicts is easier to learn than true labels are, so the mentor is somewhat too sure of
-itself. The paper also goes on adapting the mentor while the student trains; ours is then fixed.
+The paper takes these samples from a small clean part of the data, or from another data set. Here no clean
+labels are needed, because there is a rehearsal. The classes that stage 1 predicts for the training rows stand
+in for clean labels. T-hat corrupts them, and a student is trained on the result by the self-paced curriculum.
+It is known which of these labels are wrong, and the mentor learns from their losses. Predicted classes are
+easier to learn than true labels, so the mentor is somewhat overconfident. The paper also keeps adapting the
+mentor while the student trains; here it stays fixed.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Mentor(nn.Module):
 
 
 class Watched(nn.Module):
-    """A network, what its training samples' losses have been, and perhaps the mentor that reads them.
+    """A network with the past losses of its training samples and, optionally, a mentor that reads them.
 
-    The losses are buffers, so that a checkpoint carries them. Every process of several writes the same ones.
+    The losses are buffers, so that checkpoints include them. All processes hold the same ones.
     """
 
     losses: Tensor
@@ -77,7 +77,7 @@ class Watched(nn.Module):
 
     @torch.no_grad()
     def record(self, epoch: int, rows: Tensor, losses: Tensor, share: float) -> None:
-        """Note the losses of a batch, and move the average of their quantile at `share`."""
+        """Record the losses of a batch, and update the moving average of their quantile at `share`."""
         level = torch.quantile(losses.float(), share)
         if int(self.epochs_begun) == epoch:
             self.epochs_begun += 1
@@ -89,14 +89,14 @@ class Watched(nn.Module):
 
     @torch.no_grad()
     def trust(self, epoch: int, rows: Tensor, labels: Tensor) -> Tensor:
-        """The mentor's weights in [0, 1] for `rows`, whose losses of this epoch are recorded."""
+        """The mentor's weights in [0, 1] for `rows`. Their losses of this epoch must be recorded."""
         assert self.mentor is not None
         recent = recent_losses(self.losses, self.levels, epoch, rows)
         return torch.sigmoid(self.mentor(recent, labels, epoch / len(self.losses)))
 
 
 def recent_losses(losses: Tensor, levels: Tensor, epoch: int, rows: Tensor) -> Tensor:
-    """Losses of the last epochs, and how far above the moving average they were: (n, HISTORY, 2).
+    """Losses of the last epochs, and their distance above the moving average: (n, HISTORY, 2).
 
     Epochs before the first are zeros.
     """
@@ -108,14 +108,14 @@ def recent_losses(losses: Tensor, levels: Tensor, epoch: int, rows: Tensor) -> T
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Labels made wrong on purpose: the data with them, and which of them were left right."""
+    """Data with deliberately corrupted labels, and which labels are still right."""
 
     data: NoisyData
     right: Tensor
 
 
 def prepare_rehearsal(data: NoisyData, predicted: np.ndarray, transition: np.ndarray, seed: int) -> Rehearsal:
-    """The training rows under the classes that stage 1 predicts, corrupted anew by T-hat."""
+    """The training rows, labelled with the classes that stage 1 predicts, corrupted by T-hat."""
     rng = np.random.default_rng([seed, *b"mentor"])
     labels = noise.corrupt(predicted, transition, rng)
     right = torch.from_numpy(labels == predicted)
@@ -124,7 +124,7 @@ def prepare_rehearsal(data: NoisyData, predicted: np.ndarray, transition: np.nda
 
 @dataclass(frozen=True)
 class LastEpoch(Evaluation):
-    """Selects the last epoch: a rehearsal is run for its losses, all of them, and not for its model."""
+    """Selects the last epoch: a rehearsal is run for the losses of all epochs, not for its model."""
 
     student: Watched | None = None
 
@@ -141,10 +141,10 @@ class LastEpoch(Evaluation):
 def learn_mentor(
     rehearsal: Rehearsal, rehearsed: StageResult, num_classes: int, first_epoch: int, seed: int
 ) -> Mentor:
-    """A mentor trained on the losses of a rehearsal, from `first_epoch` on.
+    """Train a mentor on the losses of a rehearsal, from `first_epoch` on.
 
-    Its first steps follow the curriculum of the rehearsal, weight one for losses below the moving average;
-    the others the known answer.
+    The first steps learn the curriculum of the rehearsal: weight one for losses below the moving average. The
+    other steps learn which labels are right.
     """
     losses, levels = rehearsed.state["network.losses"], rehearsed.state["network.levels"]
     labels, right = rehearsal.data.train_y.cpu(), rehearsal.right.float()

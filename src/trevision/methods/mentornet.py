@@ -3,15 +3,15 @@
 Jiang, Zhou, Leung, Li, Fei-Fei: MentorNet: Learning Data-Driven Curriculum for Very Deep Neural Networks on
 Corrupted Labels, ICML 2018. Two mentors are offered:
 
-- `self-paced`: weight one for the share of each batch with the smallest losses, else zero. It is a
-  predefined curriculum, and what later papers compare as MentorNet.
-- `learned`: a small network that has learnt, in a rehearsal, to tell from a sample's losses so far, its
-  label and the time whether the label is right (`mentor.py`).
+- `self-paced`: weight one for the samples of a batch with the smallest losses, zero for the others. Later
+  papers compare with this predefined curriculum under the name MentorNet.
+- `learned`: a small network predicts whether a label is right, from the sample's losses so far, its label and
+  the time. It learns this in a rehearsal (`mentor.py`).
 
 Notes
 -----
-- The share kept is that of `co-teaching`, R(t) = 1 - rate * min(t / T_k, 1), where the paper compares with a
-  moving average of a percentile of the losses.
+- The share kept is that of `co-teaching`, R(t) = 1 - rate * min(t / T_k, 1); the paper compares with a moving
+  average of a percentile of the losses.
 - The batch's loss is the weighted mean, sum v loss / sum v; the paper divides by the batch's size.
 - The learned mentor takes over after a fifth of the epochs, as in the paper. Until then the paper drops
   samples at random; here the self-paced mentor chooses, as it does in the rehearsal.
@@ -44,7 +44,7 @@ from trevision.methods.selection import (
 from trevision.methods.stages import estimate_transition, fit_noisy_posterior, predicted_probs
 from trevision.training.loop import Batch, StageResult, Step
 
-BURN_IN = 0.2  # share of the epochs before a learned mentor is asked
+BURN_IN = 0.2  # share of the epochs before a learned mentor takes over
 
 
 def fit(problem: Problem) -> Learned:
@@ -65,7 +65,7 @@ MENTORNET = Method("mentornet", fit, options=("noise_rate", "mentor"))
 
 
 def self_paced_step(fabric: Fabric, share: Callable[[int], float]) -> Step:
-    """The mean loss over the samples of smallest loss."""
+    """The mean loss over the samples with the smallest losses."""
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         losses = each_loss(model(batch.x)[0], batch.noisy_labels)
@@ -78,7 +78,7 @@ def self_paced_step(fabric: Fabric, share: Callable[[int], float]) -> Step:
 def rehearse(
     problem: Problem, predicted: np.ndarray, transition: np.ndarray, rate: float
 ) -> tuple[StageResult, Mentor]:
-    """Train a student on labels that are wrong on purpose, and a mentor on how their losses went."""
+    """Train a student on deliberately corrupted labels, and a mentor on the student's losses."""
     rehearsal = prepare_rehearsal(problem.data, predicted, transition, problem.seed)
     student = _watched(problem)
     fabric, share = problem.runtime.fabric, share_over_time(problem, rate)
@@ -96,7 +96,7 @@ def rehearse(
 
 
 def train_with_mentor(problem: Problem, mentor: Mentor, rate: float) -> tuple[StageResult, Watched]:
-    """Train the student that counts: self-paced, as in the rehearsal, until the mentor takes over."""
+    """Train the final student: self-paced, as in the rehearsal, until the mentor takes over."""
     student = _watched(problem, mentor)
     fabric, burn_in, share = problem.runtime.fabric, _burn_in(problem), share_over_time(problem, rate)
 

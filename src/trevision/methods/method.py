@@ -1,7 +1,7 @@
-"""What a learning method declares about itself, beside the function that does it.
+"""The declaration of a learning method.
 
-A method is one file in this folder with a `Method` at module level. The registry, the command line, the
-sharing of stages between runs and the lists in help and docs follow from the declaration.
+A method is one file in this folder with a `Method` at module level. The registry, the command line and the
+sharing of stages between runs all use this declaration.
 """
 
 from __future__ import annotations
@@ -23,20 +23,18 @@ class Method:
     name : str
         The name, in lower case with hyphens.
     fit : callable
-        From a `Problem` to what was `Learned`: a straight line of named stages.
+        Runs the method: takes a `Problem`, calls the stages in order, returns `Learned`.
     options : tuple of str
-        The fields of `Options` that this method has a use for, besides `estimator`. Making any other choice
-        is an error.
+        The fields of `Options` that the method uses, besides `estimator`. Setting any other is an error.
     starts_from_estimate : bool
-        Whether it runs stage 1 and estimates T from it, if only for the record. Such a method takes the
-        option `estimator` and shares its stage 1 with all others. False for one that learns T from the start.
+        Whether the method runs stage 1 and estimates T from it, if only for the record. It then takes the
+        option `estimator` and shares stage 1 with other methods. False if it learns T from the start.
     own_estimator : str or None
-        The estimator of T that it starts from, whatever the schedule's is.
+        The estimator of T to start from, instead of the schedule's.
     most_classes : int or None
-        The most classes that it is for; None if there is no limit.
+        Maximum number of classes; None for no limit.
     family : str or None
-        Methods of one family have the same second stage, the one named `classifier`: one run of a table
-        trains it for all of them.
+        Methods of a family share their second stage, `classifier`: in a table it is trained once for all.
     """
 
     name: str
@@ -51,5 +49,5 @@ class Method:
         return self.fit(problem)
 
     def takes(self, option: str) -> bool:
-        """Whether it has a use for the field `option` of `Options`."""
+        """Whether the method uses the field `option` of `Options`."""
         return option in self.options or (option == "estimator" and self.starts_from_estimate)

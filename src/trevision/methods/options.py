@@ -1,4 +1,4 @@
-"""Choices of a user about a method. Reading them, as a finished run's report does, needs no torch."""
+"""The user's choices about a method. Importing this needs no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REVISION_LOSSES = ("eq3", "released")
 GRADIENTS = ("live", "detached")
 
 READ = "first read in"
-"""The key of a field's metadata that tells which part of a run is the first to depend on the option."""
+"""The metadata key of a field: the first part of a run that depends on the option."""
 TRANSITION, LATER = "the estimation of T", "what no two methods share"
 
 
@@ -23,12 +23,12 @@ def _option(default: Any, first_read_in: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """Choices that override the schedule's or, where they are None, leave what the method would do."""
+    """Choices that override the schedule. None keeps the schedule's value, or the method's own."""
 
     revision: str | None = _option(None, LATER)
-    """For forward-r and reweight-r, how Delta T may move: slack, projected, simplex or frozen."""
+    """How Delta T may move in forward-r and reweight-r: slack, projected, simplex or frozen."""
     reweight_gradient: str | None = _option(None, LATER)
-    """For reweight-r, whether the revision's gradient flows through the weight g/(T'g): live or detached."""
+    """Whether the gradient of reweight-r's revision flows through the weight g/(T'g): live or detached."""
     lr_revision: float | None = _option(None, LATER)
     """Learning rate of the network in the revision, and in the last phase of standard."""
     lr_transition: float | None = _option(None, LATER)
@@ -36,26 +36,26 @@ class Options:
     noise_rate: float | None = _option(None, LATER)
     """Share of wrong labels, for mentornet and co-teaching; estimated from T-hat if not given."""
     mentor: str = _option("self-paced", LATER)
-    """What weights the samples of mentornet: self-paced (the small losses) or learned (a network)."""
+    """How mentornet weights samples: self-paced (by small loss) or learned (by a network)."""
     estimator: str | None = _option(None, TRANSITION)
-    """Where T-hat comes from: anchor (the paper's anchor points) or, from predictions for rows that a network
-    was not trained on, latent (maximum likelihood), latent-unpooled (each class by itself), confident-joint,
-    dual-t, hoc (neighbours' labels) or counted (labels against predictions). If not given, known clean labels
-    where there are any; else anchor for named data sets and latent for your own."""
+    """How T is estimated: anchor (the paper's anchor points) or, from out-of-sample predictions, latent
+    (maximum likelihood), latent-unpooled (each class by itself), confident-joint, dual-t, hoc (neighbours'
+    labels) or counted (labels against predictions). If not given, known clean labels are used where there are
+    any; else anchor for named data sets and latent for your own data."""
     revision_loss: str | None = _option(None, LATER)
-    """What reweight-r minimises in the revision: eq3 (the paper's) or released (the code's; slack only)."""
+    """The loss of reweight-r's revision: eq3 (the paper's) or released (the authors' code; slack only)."""
     prior: str | None = _option(None, TRANSITION)
-    """What is known of T, joined by +: symmetric, dominant, support=FILE (a matrix of 1 where a mistake is
-    possible and 0 elsewhere), known=FILE (T, its unknown rows left blank) and, for forward-r and reweight-r,
-    sparse=WEIGHT (of a penalty on the entropy of mistakes)."""
+    """What is known of T, joined by +: symmetric, dominant, support=FILE (a matrix with 1 where a mistake is
+    possible and 0 elsewhere), known=FILE (T, with unknown rows left blank) and, for forward-r and reweight-r,
+    sparse=WEIGHT (weight of a penalty on the entropy of mistakes)."""
 
     @staticmethod
     def first_read_in(part: str) -> list[str]:
-        """The options that `part` of a run, TRANSITION or LATER, is the first to depend on."""
+        """The options that first matter in `part` of a run: TRANSITION or LATER."""
         return [option.name for option in fields(Options) if option.metadata[READ] == part]
 
     def check(self) -> None:
-        """Raise a ValueError for a choice that means nothing."""
+        """Raise a ValueError for an invalid choice."""
         words = {
             "revision": PARAMETERISATIONS,
             "reweight_gradient": GRADIENTS,

@@ -1,4 +1,4 @@
-"""What a method is given, and what it gives back."""
+"""The input of a method, `Problem`, and its output, `Learned`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,19 @@ from trevision.training.runtime import Runtime
 
 @dataclass(frozen=True, eq=False)
 class OutOfSample:
-    """Probabilities by networks that had not seen x, for the training and for the validation rows.
+    """Predictions for rows by networks that were not trained on them.
 
-    `train_probs` and `valid_probs` are (n, C): P(noisy | x) of the folds of stage 1, the clean posterior
-    where the networks were trained through T. `history` tells of the epochs that it took, `warnings` what is
-    doubtful about it.
+    Attributes
+    ----------
+    train_probs, valid_probs : ndarray of shape (n, C)
+        For the training and the validation rows: P(noisy | x), or the clean posterior if the networks were
+        trained through T.
+    folds : int
+        The number of folds.
+    history : list of dict
+        The records of the epochs that were trained.
+    warnings : tuple of str
+        Doubts about the predictions.
     """
 
     train_probs: np.ndarray
@@ -36,19 +44,19 @@ class OutOfSample:
     warnings: tuple[str, ...] = ()
 
     def rows(self, data: NoisyData) -> tuple[np.ndarray, np.ndarray]:
-        """The predictions for all rows, training rows first, and their noisy labels."""
+        """Predictions (n, C) for all rows, training rows first, and their noisy labels (n,)."""
         labels = torch.cat([data.train_y.cpu(), data.valid_y.cpu()]).numpy()
         return np.concatenate([self.train_probs, self.valid_probs]), labels
 
 
 class NetworkMaker(Protocol):
-    """Makes the network to train; of another `number`, the same network from other initial weights."""
+    """Makes the network to train. Each `number` gives the same network with other initial weights."""
 
     def __call__(self, number: int = 0) -> nn.Module: ...
 
 
 def network_seed(seed: int, number: int) -> int:
-    """The seed of network `number` of a run: the run's own, then seeds that no other run begins with."""
+    """The seed of network `number` of a run: the run's own for 0, else a seed that no other run uses."""
     if number == 0:
         return seed
     return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> 2)
@@ -56,7 +64,7 @@ def network_seed(seed: int, number: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class EstimatedTransition:
-    """T-hat as a stage found it, how long that took, and what is doubtful about it."""
+    """T-hat, the seconds its estimation took, and doubts about it."""
 
     matrix: np.ndarray
     seconds: float = 0.0
@@ -65,10 +73,35 @@ class EstimatedTransition:
 
 @dataclass(frozen=True)
 class Problem:
-    """Noisy data, a network to train on them, a schedule, a seed, and where to do it.
+    """Everything a method is given: noisy data, a network, a schedule, a seed and a runtime.
 
-    `pose` in registry.py makes one and checks that its parts fit each other. Clean test labels and the true T
-    are out of a method's reach: `measure` may know them, and what it returns is only recorded.
+    `pose` in registry.py makes a problem and checks that its parts fit each other. A method never sees clean
+    test labels or the true T: only `measure` may know them, and its numbers are only recorded.
+
+    Attributes
+    ----------
+    data : NoisyData
+        Training and validation rows with noisy labels.
+    make_network : NetworkMaker
+        Makes the network to train.
+    standardise : nn.Module
+        Shifts and scales the network's inputs.
+    schedule : Schedule
+        How long and how fast each stage trains.
+    seed : int
+        Seed of initial weights, batches and folds.
+    runtime : Runtime
+        Devices, checkpoints, progress.
+    options : Options
+        The user's choices that are not in the schedule already.
+    prior : Prior or None
+        What is known of T.
+    measure : Measure
+        Extra numbers to record for every epoch.
+    out_of_sample : OutOfSample or None
+        Out-of-sample predictions, if T-hat is estimated from them.
+    warnings : tuple of str
+        Doubts that were known before the method began.
     """
 
     data: NoisyData
@@ -78,15 +111,10 @@ class Problem:
     seed: int
     runtime: Runtime
     options: Options = field(default_factory=Options)
-    """Choices of the user that are not in the schedule already."""
     prior: Prior | None = None
-    """What is known of T."""
     measure: Measure = measure_nothing
-    """What is recorded of every epoch besides how it does on noisy labels."""
     out_of_sample: OutOfSample | None = None
-    """Predictions for rows that a network had not seen, where T-hat is to be estimated from such."""
     warnings: tuple[str, ...] = ()
-    """What is doubtful already, before the method begins."""
 
     def evaluation(
         self, *, trusting: bool = True, loss: Callable[[Tensor], Tensor] = torch.neg
@@ -96,10 +124,10 @@ class Problem:
 
     @property
     def estimator(self) -> Estimator:
-        """The estimator of T that the schedule names, or the default where that is not for so many classes.
+        """The estimator of T: the schedule's, or the default if the schedule's cannot handle so many classes.
 
-        Where the user chose it, too many classes are an error instead. One that looks for anchor points looks
-        where the schedule says.
+        If the user chose the estimator, too many classes are an error. `anchor` and `dual-t` take the
+        schedule's percentile.
         """
         chosen, classes = find_estimator(self.schedule.estimator), self.data.num_classes
         if self.options.estimator is not None:
@@ -113,7 +141,29 @@ class Problem:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a method learnt: the model in its selected state, T before and after, and how it went."""
+    """What a method learnt.
+
+    Attributes
+    ----------
+    model : NoisyLabelModel
+        The model in its selected state.
+    initial_transition, transition : ndarray of shape (C, C)
+        T before and after training.
+    selected : dict
+        The record of the selected epoch.
+    history : list of dict
+        One record per epoch.
+    stopped_because : str
+        Why training ended.
+    warnings : list of str
+        Doubts about the result.
+    transition_ran_away : bool
+        Whether the rows of an unconstrained T stopped summing to 1.
+    noise_rate : float or None
+        The share of wrong labels that the method assumed, if it needs one.
+    seconds_estimating : float
+        Seconds spent estimating T. Epochs in `history` have seconds of their own.
+    """
 
     model: NoisyLabelModel
     initial_transition: np.ndarray
@@ -124,9 +174,8 @@ class Learned:
     warnings: list[str] = field(default_factory=list)
     transition_ran_away: bool = False
     noise_rate: float | None = None
-    """The share of wrong labels that the method went by, where it needs one."""
     seconds_estimating: float = 0.0
-    """How long the estimation of T took. The epochs in `history` tell their own time."""
 
 
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A loss from logits (n, C), noisy labels (n,) and T (C, C)."""

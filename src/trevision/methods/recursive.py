@@ -1,18 +1,18 @@
-"""`recursive`: T and the classifier learnt in turns, each round on predictions that no label could bias.
+"""`recursive`: T and the classifier are learnt in turns, each round from out-of-sample predictions.
 
     T_0  from stage 1's out-of-sample predictions (latent, docs/latent.md)
     for r = 1, 2:
         g_r  two networks, each trained through T_{r-1} (Forward) on one half of the rows, predict the other
         T_r  maximises sum log sum_i T[i, y] q_i(x) over the training rows, q = link(g_r) fitted with it
-        stop if the labels do not contradict T_{r-1} beside T_r, or if T_r predicts validation labels worse,
-        by more than chance; else T_r, its classes pooled, takes the place of T_{r-1}
+        stop if the labels do not contradict T_{r-1} compared with T_r, or if T_r predicts validation labels
+        worse by more than chance; else T_r, with its classes pooled, replaces T_{r-1}
     classifier: a fresh network through the last T kept, on all rows
 
 The paper ends with the wish to learn T and the classifier recursively. Counting labels against a classifier's
-own classes would do it, but is biased twice: the classifier's mistakes are counted as label noise, and a
-network that has seen a label leans to it. The likelihood with a latent clean class deconvolves the first, and
-halves that are predicted by the network of the other half avoid the second; they cost together what one
-training on all rows does. docs/methods/recursive.md derives it.
+predicted classes would be one way, but has two biases: the classifier's mistakes are counted as label noise,
+and a network leans towards the labels it was trained on. The likelihood with a latent clean class removes the
+first. Predicting each half by the network of the other half removes the second, and costs no more than one
+training on all rows. docs/methods/recursive.md derives it.
 """
 
 from __future__ import annotations
@@ -42,20 +42,27 @@ from trevision.training.loop import StageResult, TrainingDiverged
 ROUNDS = 2
 HALVES = 2
 
-# The level of the test by which labels contradict a T.
+# Level of the test whether the labels contradict a T.
 CONTRADICTED = 0.99
 
-# A class that keeps less than this share of the rows it had is being lost to another.
+# A step is refused if a class keeps less than this share of its rows.
 LEAST_KEPT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """From T_{r-1} to T_r, with the same predictions and a link of its own fitted for each.
+    """The step from T_{r-1} to T_r. Both use the same predictions, each with its own fitted link.
 
-    `evidence` is twice the logarithm of the likelihood ratio of the training labels, `gain` by how much less
-    the mean loss of the validation labels is with T_r, `chance` its standard error; `shares` and
-    `shares_before` are the shares of the training rows in each clean class.
+    Attributes
+    ----------
+    transition : ndarray of shape (C, C)
+        T_r.
+    evidence : float
+        Twice the log likelihood ratio of the training labels.
+    gain, chance : float
+        How much T_r lowers the mean loss on validation labels, and the standard error of this number.
+    shares, shares_before : ndarray of shape (C,)
+        The share of training rows in each clean class, with T_r and with T_{r-1}.
     """
 
     transition: np.ndarray
@@ -94,19 +101,19 @@ def fit(problem: Problem) -> Learned:
     trained = train_anew(problem, best, "classifier", problem.schedule.whole_epochs)
     learned = conclude(problem, rounds, [posterior, trained])
     first = len(posterior.history)
-    told = learned.history[:first] + history + learned.history[first:]
-    return replace(learned, history=told, stopped_because=f"{learned.stopped_because}; {ended}")
+    with_rounds = learned.history[:first] + history + learned.history[first:]
+    return replace(learned, history=with_rounds, stopped_because=f"{learned.stopped_because}; {ended}")
 
 
 RECURSIVE = Method("recursive", fit, own_estimator="latent", most_classes=LATENT.most_classes)
 
 
 def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> Step:
-    """T from the training rows' clean posteriors by the halves, and how it does beside the T before it."""
+    """Estimate T again from out-of-sample clean posteriors, and compare it with the T before."""
     data, size = problem.data, len(before)
     labels, valid_labels = data.train_y.cpu().numpy(), data.valid_y.cpu().numpy()
     rows = ProbabilityRows(predicted.train_probs, labels)
-    # A T counted from pairs of labels may have zeros, of which one label that occurs would make a verdict.
+    # A T counted from pairs of labels may have zeros. A single label there would contradict it for sure.
     before = without_zeros(before, np.bincount(labels, minlength=size))
     start = LATENT.start_from(before)
     stay = LATENT.fit(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
@@ -130,7 +137,7 @@ def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> 
 
 
 def why_not(step: Step) -> str:
-    """Why the T before the step should be kept, or nothing."""
+    """Why the step is refused; empty if it is accepted."""
     if not np.isfinite(step.transition).all():
         return "its T is not finite"
     lost = np.flatnonzero(step.shares < LEAST_KEPT * step.shares_before)

@@ -1,4 +1,4 @@
-"""All methods by their names, and the one place where a problem is put to one of them."""
+"""All methods by name, and `pose`, which makes a checked problem for one of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ METHODS: dict[str, Method] = declared_in("trevision.methods", Method)
 
 
 def find_method(name: str) -> Method:
-    """The method of that name; the error for another name lists those there are."""
+    """The method of that name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method; the message lists all methods.
+    """
     if name not in METHODS:
         hint = did_you_mean(name, METHODS)
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}{hint}")
@@ -29,7 +35,7 @@ def find_method(name: str) -> Method:
 
 
 def check_options(options: Options, method: str) -> None:
-    """Raise a ValueError for a choice that means nothing, or that `method` has no use for."""
+    """Raise a ValueError for an invalid option, or one that `method` does not use."""
     options.check()
     for name in (field.name for field in fields(Options)):
         if getattr(options, name) != getattr(Options, name):
@@ -55,33 +61,38 @@ def pose(
     prior: Prior | None = None,
     measure: Measure = measure_nothing,
 ) -> Problem:
-    """A problem for the method of that name, once its parts are known to fit each other.
+    """Make a problem for a method, and check that its parts fit each other.
 
     Parameters
     ----------
     method : str
-        The name of the method that will be given the problem.
+        The name of the method.
     data : NoisyData
-        All that it will see of the data.
+        The data that the method sees.
     make_network : NetworkMaker
         Makes the network to train.
     standardise : nn.Module
-        What stands before the network: mean and scale of its inputs.
+        Shifts and scales the network's inputs.
     schedule : Schedule
-        A preset or one of the user's own; `options` and the method's own estimator are applied to it here.
+        A preset or the user's own; `options` and the method's own estimator are applied to it here.
     seed : int
         Seed of initial weights, batches and folds.
     runtime : Runtime
         Devices, checkpoints, progress.
     options, prior
-        Choices of the user, and what is known of T.
+        The user's choices, and what is known of T.
     measure : Measure
-        What is recorded of every epoch besides how it does on noisy labels.
+        Extra numbers to record for every epoch.
+
+    Returns
+    -------
+    Problem
+        The problem.
 
     Raises
     ------
     ValueError
-        If a choice means nothing, is none for the method, or does not fit the number of classes.
+        If an option is invalid, unused by the method, or does not fit the number of classes.
     """
     options = options or Options()
     chosen = find_method(method)
@@ -107,7 +118,7 @@ def _check_classes(problem: Problem, method: Method) -> None:
     if most is not None and classes > most:
         raise ValueError(f"method {method.name} is for up to {most} classes, got {classes}")
     if method.starts_from_estimate:
-        _ = problem.estimator  # it says itself if it is not for so many classes
+        _ = problem.estimator  # raises if it cannot handle so many classes
 
 
 def _check_prior(problem: Problem, method: Method) -> None:

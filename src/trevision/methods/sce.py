@@ -1,16 +1,16 @@
-"""`sce`: symmetric cross-entropy, which adds to cross-entropy its reverse.
+"""`sce`: symmetric cross-entropy, the sum of cross-entropy and its reverse.
 
 Wang, Ma, Chen, Luo, Yi, Bailey: Symmetric Cross Entropy for Robust Learning with Noisy Labels, ICCV 2019. The
-reverse term is bounded, and as tolerant of noise as the mean absolute error; cross-entropy, with a small
-weight, makes sure that something is learnt.
+reverse term is bounded, and as tolerant of noise as the mean absolute error. Cross-entropy, with a small
+weight, makes learning fast enough.
 
 Notes
 -----
-- The weights are published by data set: see `weights_for`. log 0 is -4, which others give as the
-  paper's value; the authors' released code has log 1e-4 = -9.2 in its place.
-- A fresh network is trained through the whole budget, as in the paper and as for `gce`.
-- An epoch is selected as in every method; where that is by loss, by this one on the noisy validation labels.
-- T-hat is read off stage 1 for the record.
+- The published weights depend on the data set: see `weights_for`. log 0 is -4, which others give as the
+  paper's value; the authors' released code has log 1e-4 = -9.2 instead.
+- A fresh network is trained for the whole budget, as in the paper and as for `gce`.
+- Epochs are selected as in every method; if by loss, by this loss on the noisy validation labels.
+- T-hat is estimated from stage 1 for the record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trevision.methods.stages import conclude, estimate_transition, fit_noisy_po
 from trevision.training.loop import Batch, StageResult
 from trevision.training.phase import Phase
 
-# Halfway, in ratios, between the ten classes of CIFAR-10 and the hundred of CIFAR-100.
+# The geometric mean of the ten classes of CIFAR-10 and the hundred of CIFAR-100.
 MANY_CLASSES = 32
 
 
@@ -56,7 +56,7 @@ SCE = Method("sce", fit)
 
 
 def weights_for(num_classes: int) -> tuple[float, float]:
-    """alpha and beta as published for CIFAR-10 or, for many classes, those for CIFAR-100.
+    """alpha and beta as published for CIFAR-10 or, with many classes, for CIFAR-100.
 
     With many classes the reverse term alone learns too slowly. (For MNIST the paper has alpha 0.01.)
     """

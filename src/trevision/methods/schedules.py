@@ -19,10 +19,10 @@ ESTIMATORS: tuple[str, ...] = tuple(estimation.ESTIMATORS)
 
 FOLDS = 5
 
-# Fewer training rows than this make a small data set, to `quick`.
+# Data sets with fewer training rows than this count as small in `quick`.
 SMALL = 10_000
 
-# The highest rate for losses that a higher one throws into a constant prediction, where a schedule is gentle.
+# Maximum rate, in a gentle schedule, of losses that collapse to a constant prediction at higher rates.
 GENTLE_RATE = 5e-2
 
 
@@ -39,8 +39,8 @@ class Schedule:
     revision : Phase
         Stage 2, step 4: the corrected loss with T-hat + Delta T.
     anchor_percentile : float | Literal["usual"] | None, default="usual"
-        Which instance serves `anchor` and `dual-t` as anchor point: this percentile of the posterior,
-        the usual one for the number of classes (97 for ten), or its maximum if None.
+        The anchor point of `anchor` and `dual-t`: the row at this percentile of the posterior, at the
+        usual percentile for the number of classes (97 for ten), or at the maximum if None.
     parameterisation : Parameterisation, default="slack"
         How Delta T may move in the revision.
     live_weight : bool, default=True
@@ -50,15 +50,14 @@ class Schedule:
     bold : bool, default=False
         Whether Forward gets a higher rate under heavy noise: see `classifier_through`.
     revision_loss : RevisionLoss, default="eq3"
-        What Reweight's revision minimises: Eq. 3, or what the authors' released code does.
+        The loss of Reweight's revision: Eq. 3, or that of the authors' released code.
     select_by : Criterion, default="error"
-        What of the noisy validation set selects an epoch: its error (Algorithm 1) or its loss; or the
-        last.
+        How an epoch is selected: by error (Algorithm 1) or loss on the noisy validation set, or the last.
     estimator : str, default="anchor"
-        Where T-hat comes from: the paper's anchor points, or another of `estimation.ESTIMATORS`, which
-        are given out-of-sample predictions.
+        How T is estimated: by the paper's anchor points, or by another of `estimation.ESTIMATORS`, from
+        out-of-sample predictions.
     folds : int, default=FOLDS
-        The number of parts into which rows are divided for out-of-sample predictions.
+        The number of folds for out-of-sample predictions.
 
     Examples
     --------
@@ -83,22 +82,22 @@ class Schedule:
 
     @property
     def gentle_rate(self) -> float:
-        """The classifier's rate for losses that a high one throws into a constant prediction.
+        """The classifier's rate for losses that collapse to a constant prediction at a high rate.
 
-        No gradient leaves it: where a network is sure, Reweight's weights and the slopes of `gce` are zero.
+        They do not recover: where a network is sure, Reweight's weights and the slopes of `gce` are zero.
         """
         return min(self.classifier.lr, GENTLE_RATE) if self.gentle else self.classifier.lr
 
     def classifier_through(self, transition: np.ndarray, *, weighted: bool) -> Phase:
-        """The classifier stage's phase for a loss that goes through T: its rate may depend on the noise.
+        """The classifier's phase for a loss through T. Its rate may depend on the noise.
 
-        d is the mean diagonal of T. `weighted` losses weight by T (Reweight) or invert it (Backward): weights
-        reach 1/d and inverses more, and with them the gradient's variance. At a rate that suits d = 0.5,
-        Reweight falls under sym-80 into a constant prediction. A gentle schedule multiplies their
+        d is the mean diagonal of T. `weighted` losses weight by T (Reweight) or invert it (Backward). Weights
+        reach 1/d and inverses more, which raises the gradient's variance: at a rate that suits d = 0.5,
+        Reweight collapses to a constant prediction under sym-80. A gentle schedule multiplies their
         `gentle_rate` by (2 d)^2, at most 1.
 
-        Forward has no weights, and the noisier the labels, the flatter it is: at d = 0.2 it trains at a rate
-        that makes it diverge at d = 0.8. A bold schedule multiplies its rate by 1 / (2 d), from 1 to 2.
+        Forward has no weights, and is flatter the noisier the labels are: a rate that works at d = 0.2
+        diverges at d = 0.8. A bold schedule multiplies its rate by 1 / (2 d), kept between 1 and 2.
         """
         twice = float(2 * np.diag(transition).mean())
         rate = self.classifier.lr
@@ -110,7 +109,7 @@ class Schedule:
 
     @property
     def whole_epochs(self) -> int:
-        """The epochs of stage 1 and the classifier together: the budget of one that begins anew."""
+        """The epochs of stage 1 and the classifier together: the budget of a fresh network."""
         return self.noisy_posterior.epochs + self.classifier.epochs
 
     @property
@@ -118,9 +117,9 @@ class Schedule:
         return self.whole_epochs + self.revision.epochs
 
     def with_options(self, options: Options, own_estimator: str | None = None) -> Schedule:
-        """The schedule with a user's choices in place of its own, once they are known to be good.
+        """The schedule with the user's choices applied and checked.
 
-        `own_estimator`, of a method that has one, comes before the schedule's and after the user's.
+        The estimator is the user's, else the method's `own_estimator`, else the schedule's.
         """
         options.check()
         revision = self.revision
@@ -143,7 +142,7 @@ class Schedule:
         return chosen
 
     def check(self) -> None:
-        """Raise a ValueError for choices that are none, or that contradict each other."""
+        """Raise a ValueError for choices that are invalid or contradict each other."""
         words = {
             "parameterisation": PARAMETERISATIONS,
             "revision_loss": REVISION_LOSSES,
@@ -172,11 +171,11 @@ class Schedule:
 
 
 def paper(source: str, rows: int, num_classes: int) -> Schedule:
-    """The published protocol, with the released settings where the paper is silent.
+    """The published protocol. Where the paper says nothing, the authors' released settings are used.
 
-    The network's second stage is 200 epochs in the paper and 100 on MNIST in the released settings; the
-    rate is 1e-4 from epoch 80 on in both. Clothing1M needs no noisy posterior, since T-hat is counted there;
-    how long its revision lasts is not said, and taken to be as long as the classifier's training.
+    The second stage has 200 epochs in the paper and 100 on MNIST in the released settings; in both, the rate
+    is 1e-4 from epoch 80 on. Clothing1M needs no noisy posterior, since T-hat is counted there. The length of
+    its revision is not published; it is taken to be that of the classifier's training.
     """
     if source == "clothing1m":
         return Schedule(
@@ -201,7 +200,7 @@ def paper(source: str, rows: int, num_classes: int) -> Schedule:
 def quick(source: str, rows: int, num_classes: int) -> Schedule:
     """A schedule for two CPU cores: the stages of `paper` in a sixteenth of its epochs (docs/schedules.md).
 
-    Small data get more epochs and smaller batches, so that each stage still makes some hundred steps.
+    Small data get more epochs and smaller batches, so that each stage still has a few hundred steps.
     """
     small = rows < SMALL
     batch = min(128, max(32, 1 << max(0, round(math.log2(max(rows, 1) / 20)))))
@@ -234,7 +233,7 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
         parameterisation="simplex",
         live_weight=True,
         gentle=not small,
-        # A few hundred validation labels of which half are wrong tell errors apart too coarsely.
+        # With a few hundred validation labels, half of them wrong, the error is too coarse to compare epochs.
         select_by="loss" if small else "error",
     )
 
@@ -242,9 +241,9 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
 def strong(source: str, rows: int, num_classes: int) -> Schedule:
     """A longer recipe for the same networks, meant to lift every method (docs/schedules.md).
 
-    One-cycle rates up to a high one, averaged weights, images turned, stretched and moved a little where they
-    show digits or clothes on a plain ground, and the last epoch, which all this is meant to make the best: a
-    choice by 6,000 noisy labels would add more chance than knowledge. Small data are left to `quick`.
+    High one-cycle rates and averaged weights. Images of digits or clothes on a plain ground are turned,
+    stretched and moved a little. The last epoch is taken: this recipe should make it the best, and a choice
+    by 6,000 noisy labels would add more chance than knowledge. Small data get `quick`.
     """
     base = quick(source, rows, num_classes)
     if rows < SMALL:
@@ -273,8 +272,8 @@ def schedule_for(name: str, source: str, rows: int, num_classes: int) -> Schedul
 
 
 def usual_estimator(source: str) -> str:
-    """The estimator of T for a data set of that name, where the user chooses none.
+    """The estimator of T for a data set of that name, if the user chooses none.
 
-    The paper's data sets have the paper's estimator; nobody is bound to it with data of their own.
+    The paper's data sets get the paper's estimator, the user's own data get `latent`.
     """
     return SOURCES[source].estimator if source in SOURCES else "latent"

@@ -1,9 +1,8 @@
-"""What the methods share that train fresh networks, and how some of them choose the samples to train on.
+"""Shared parts of the methods that train fresh networks, some of them on chosen samples.
 
-They have as many epochs as `reweight` has in its two stages together. Beside those that choose samples,
-stage 1 is run: its T-hat is recorded and, where the user gave no noise rate, says how many labels are wrong.
-With several processes the choice is made over the whole batch, so that it is the one that a single process
-would make.
+These methods train for as many epochs as `reweight` in its two stages together. Methods that choose samples
+also run stage 1: its T-hat is recorded and, unless the user gave a noise rate, gives the share of wrong
+labels. With several processes, samples are chosen over the whole batch, as a single process would.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ RAMP_EPOCHS = 10
 class Pair(nn.Module):
     """Two networks of one architecture from different initial weights.
 
-    In training their logits come stacked, (2, n, C); in evaluation the first one speaks for both, (n, C),
-    so that what is selected, reported and saved is one ordinary network.
+    In training, their logits are stacked: (2, n, C). In evaluation only the first network is used, (n, C), so
+    that an ordinary network is selected, reported and saved.
     """
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
@@ -59,14 +58,14 @@ class Pair(nn.Module):
 
 @dataclass(frozen=True)
 class Rate:
-    """The share of wrong labels to go by, and what is doubtful about it."""
+    """The share of wrong labels to assume, and doubts about it."""
 
     value: float
     warnings: list[str] = field(default_factory=list)
 
 
 def rate_to_go_by(problem: Problem, initial: EstimatedTransition) -> Rate:
-    """The user's noise rate or else that of T-hat and the noisy labels. Clean labels play no part."""
+    """The user's noise rate, or one computed from T-hat and the noisy labels. No clean labels are used."""
     if problem.options.noise_rate is not None:
         return Rate(problem.options.noise_rate)
     labels = torch.cat([problem.data.train_y.cpu(), problem.data.valid_y.cpu()]).numpy()
@@ -92,9 +91,9 @@ def train_from_scratch(
     transition: TransitionModule | None = None,
     phase: Phase | None = None,
 ) -> StageResult:
-    """Train `network`, and `transition` with it, through the whole budget.
+    """Train `network`, and `transition` with it, for the whole budget.
 
-    The optimiser is that of the classifier's phase, unless there is another `phase`.
+    `phase` is the classifier's over the whole budget, unless another is given.
     """
     model = NoisyLabelModel(problem.standardise, network, transition)
     return run_problem_stage(problem, name, model, step, phase or whole_phase(problem), evaluation=evaluation)
@@ -112,7 +111,7 @@ def conclude_with(
     rate: Rate | None = None,
     part: str = "",
 ) -> Learned:
-    """What was learnt, the model being what the last stage trained or that `part` of it."""
+    """Combine the results of all stages. The model is the last stage's network, or its submodule `part`."""
     *before, last = results
     state = NoisyLabelModel.state_of_part(last.state, part)
     learned = conclude(problem, initial, [*before, replace(last, state=state)])
@@ -122,9 +121,9 @@ def conclude_with(
 
 
 def conclude_learnt(problem: Problem, trained: StageResult, transition: TransitionModule) -> Learned:
-    """What was learnt where `transition` was trained beside the network: the model holds it as it is now.
+    """Combine the results where `transition` was trained with the network. The model holds the learnt T.
 
-    The initial T is the one that `transition` started from.
+    The initial T is the start of `transition`.
     """
     transition.load_state_dict(NoisyLabelModel.transition_state(trained.state))
     matrix = transition.matrix.detach().cpu()
@@ -167,9 +166,9 @@ def each_loss(logits: Tensor, noisy_labels: Tensor) -> Tensor:
 
 
 def whole_batch(fabric: Fabric, mine: Tensor) -> Tensor:
-    """The values (..., N) of all processes' samples, in the batch's order, from this one's (..., n).
+    """Gather the values of the whole batch (..., N), in order, from the values of each process (..., n).
 
-    The loop deals samples out in turn, so process r of W has every W-th from the r-th on.
+    The loop deals samples out in turn, so process r of W has every W-th sample from the r-th on.
     """
     if fabric.world_size == 1:
         return mine
@@ -183,16 +182,16 @@ def whole_batch(fabric: Fabric, mine: Tensor) -> Tensor:
 
 
 def my_part(fabric: Fabric, whole: Tensor) -> Tensor:
-    """This process's values (..., n) of the whole batch's (..., N): the inverse of `whole_batch`."""
+    """This process's part (..., n) of the whole batch's values (..., N): the inverse of `whole_batch`."""
     return whole[..., fabric.global_rank :: fabric.world_size]
 
 
 def weighted_mean(fabric: Fabric, mine: Tensor, weights: Tensor) -> Tensor:
     """sum_i w_i loss_i / sum_i w_i over the whole batch, from this process's losses and all weights.
 
-    Weights of zero and one make it the plain mean over the chosen samples, and zero, with a graph behind it,
-    where none is chosen. A sum of weights below 1 counts as 1. The last factor undoes the loop's, which
-    takes what it is given for a mean over this process's samples.
+    With weights of zero and one this is the plain mean over the chosen samples. If none is chosen it is zero
+    and still has a gradient: a sum of weights below 1 counts as 1. The last factor undoes the loop's, which
+    assumes a mean over this process's samples.
     """
     weights = weights.to(mine.dtype)
     total = (mine * my_part(fabric, weights)).sum(dim=-1) / weights.sum(dim=-1).clamp(min=1)

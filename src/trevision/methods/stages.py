@@ -38,22 +38,35 @@ CONTRADICTION = 0.1
 
 NOT_CONVERGED = "T is doubtful: the search for it stopped before it had arrived"
 
-# How often a fresh network is trained at most, each time at half the rate of the time before.
+# Maximum number of trainings of a fresh network, each at half the rate of the one before.
 ATTEMPTS = 3
 
-# The share of the labels from which on it may be right to predict the same label always.
+# If one label has a larger share than this, always predicting it may be right.
 MAJORITY = 2 / 3
 
-# As many training rows tell whether a network predicts more than one class.
+# Training rows used to check whether a network predicts more than one class.
 ROWS_LOOKED_AT = 2000
 
 
 class TransitionWarning(UserWarning):
-    """The learnt transition matrix is not to be trusted."""
+    """The learnt transition matrix should not be trusted."""
 
 
 def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> StageResult:
-    """Algorithm 1, line 1: plain cross-entropy on noisy labels, so that g estimates P(noisy | x)."""
+    """Stage 1: plain cross-entropy on noisy labels, so that g estimates P(noisy | x) (Algorithm 1, line 1).
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    name : str, default="noisy-posterior"
+        The stage's name in checkpoints and progress.
+
+    Returns
+    -------
+    StageResult
+        The selected epoch of a fresh network.
+    """
     model = NoisyLabelModel(problem.standardise, problem.make_network(), None)
     phase = problem.schedule.noisy_posterior
     return run_problem_stage(
@@ -62,10 +75,21 @@ def fit_noisy_posterior(problem: Problem, name: str = "noisy-posterior") -> Stag
 
 
 def estimate_transition(problem: Problem, posterior: StageResult) -> EstimatedTransition:
-    """Algorithm 1, line 2: T-hat, projected to what is known of T where something is.
+    """Estimate T-hat after stage 1, and project it to the prior if there is one (Algorithm 1, line 2).
 
-    Warns where the search for T did not arrive, and where the labels, judged without that knowledge,
-    contradict it.
+    Warns if the search for T did not converge, or if the labels contradict the prior.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem. Its out-of-sample predictions are used if it has any.
+    posterior : StageResult
+        The result of stage 1.
+
+    Returns
+    -------
+    EstimatedTransition
+        T-hat, the seconds it took, and doubts about it.
     """
     began = time.perf_counter()
     estimate = _estimated(problem, posterior)
@@ -81,7 +105,7 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> EstimatedTr
 
 
 def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray) -> Iterator[str]:
-    """In what the labels contradict the prior, in sentences, from T-hat without it and with it."""
+    """Sentences about how the labels contradict the prior, from T-hat without it and with it."""
     lowered = estimate - initial
     i, j = np.unravel_index(lowered.argmax(), lowered.shape)
     if lowered[i, j] > CONTRADICTION:
@@ -98,12 +122,14 @@ def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray)
 
 
 def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None = None) -> Solution:
-    """T-hat from predictions, or from what is known of clean labels.
+    """T-hat from the first of these that there is:
 
-    Instances with both labels are counted (the paper's start for Clothing1M), before a trusted set is asked;
-    neither is, where the user chose an estimator. With out-of-sample predictions a trusted set only selects:
-    a few rows of each class tell less about T than all the noisy labels do. An estimator that needs such
-    predictions, where there are too few rows for any, gives way to anchor points.
+    1. out-of-sample predictions. A trusted set then only selects epochs: its few rows per class say less
+       about T than all noisy labels do.
+    2. rows with both labels, counted (the paper's start for Clothing1M), unless the user chose an estimator.
+    3. a trusted set, unless the user chose an estimator.
+    4. predictions for the training rows. An estimator that needs out-of-sample predictions is replaced by
+       anchor points here: there are too few rows for folds.
     """
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
@@ -125,16 +151,16 @@ def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None
 
 
 def _known(transition: np.ndarray) -> Solution:
-    """A T that came from known labels. Nobody asks for its class prior."""
+    """A solution for a T that was counted from known labels. Its class prior is not used."""
     return Solution(transition, np.full(len(transition), 1 / len(transition)))
 
 
 def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """T with no zeros, from T and the number of rows of each class: no label may be called impossible.
+    """T without zeros, so that no label is impossible. `rows` is the number of rows of each class.
 
-    Half a label of each class is shared out evenly among all labels. What of it fills a zero that is known
-    to be one, the projection takes away again. A class counts as at least one row for each label: its row of
-    T may come from elsewhere than its own rows, and half a label must not outweigh it.
+    Half a label is added to each class, spread evenly over all labels. If the prior says that an entry is
+    zero, the projection makes it zero again. A class counts as at least C rows: its row of T may have been
+    estimated from other rows, and half a label must not outweigh it.
     """
     size = len(transition)
     counts = np.maximum(rows, size)[:, None] * transition + 0.5 / size
@@ -143,15 +169,17 @@ def without_zeros(transition: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def predicted_probs(problem: Problem, trained: StageResult, x: Rows) -> np.ndarray:
-    """The network's probabilities for rows `x`, (n, C): of noisy labels after stage 1, where plain
-    cross-entropy was learnt, and of clean ones where the loss went through T."""
+    """The network's probabilities for rows `x`, (n, C).
+
+    After plain cross-entropy (stage 1) they are of noisy labels, after a loss through T of clean ones.
+    """
     return class_probs(_continued(problem, trained), x).numpy()
 
 
 def continue_plainly(
     problem: Problem, start: StageResult, name: str, phase: Phase, *, record_start: bool = False
 ) -> StageResult:
-    """More of plain cross-entropy, for `standard` to spend the budget that other methods have."""
+    """Train further with plain cross-entropy, so that `standard` has the budget of the other methods."""
     model = _continued(problem, start)
     return run_problem_stage(problem, name, model, _plain_step, phase, record_start=record_start)
 
@@ -164,9 +192,26 @@ def train_classifier(
     *,
     weighted: bool,
 ) -> StageResult:
-    """Algorithm 1, line 3: a corrected loss with T-hat held fixed, from the network of stage 1.
+    """Train the network of stage 1 further, with a corrected loss and T-hat fixed (Algorithm 1, line 3).
 
-    `weighted` says whether the loss multiplies by what is large where T-hat is far from the identity.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    posterior : StageResult
+        The result of stage 1.
+    initial : EstimatedTransition
+        T-hat.
+    objective : Objective
+        The corrected loss.
+    weighted : bool
+        Whether the loss has weights that grow with the noise (Reweight, Backward); they may need a lower
+        rate.
+
+    Returns
+    -------
+    StageResult
+        The selected epoch.
     """
     model = _continued(problem, posterior, initial, "frozen")
     phase = problem.schedule.classifier_through(initial.matrix, weighted=weighted)
@@ -174,7 +219,7 @@ def train_classifier(
 
 
 def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
-    """The Forward loss from a fresh network, which owes nothing to labels that stage 1 learnt by heart."""
+    """Train a fresh network with the Forward loss. It has not memorised any labels in stage 1."""
     fixed = Transition(torch.tensor(transition, dtype=torch.float32))
 
     def train(name: str, phase: Phase) -> StageResult:
@@ -188,10 +233,10 @@ def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int)
 def train_steadily(
     problem: Problem, name: str, phase: Phase, train: Callable[[str, Phase], StageResult]
 ) -> StageResult:
-    """`train` a network by `phase`; if it ends in one class, a fresh one at half the rate, by another name.
+    """Train a network; if it predicts one class only, train a fresh one at half the rate.
 
-    A high rate may throw a network into a constant prediction, which no gradient leaves. What was trained in
-    vain stays in the history, and the result bears a warning.
+    A high rate may drive a network into a constant prediction, where the gradient vanishes. Failed attempts
+    stay in the history, and the result has a warning. Each attempt is a stage with its own name.
     """
     history: list[dict[str, Any]] = []
     doubts: list[str] = []
@@ -209,7 +254,7 @@ def train_steadily(
 
 
 def _is_constant(problem: Problem, trained: StageResult) -> bool:
-    """Whether one class is predicted for all rows, though no label is so frequent that this may be right."""
+    """Whether the network predicts one class for all rows although no label has a large majority."""
     data = problem.data
     if torch.bincount(data.train_y).max() > MAJORITY * len(data.train_y):
         return False
@@ -221,7 +266,24 @@ def _is_constant(problem: Problem, trained: StageResult) -> bool:
 def revise(
     problem: Problem, trained: StageResult, initial: EstimatedTransition, objective: Objective
 ) -> StageResult:
-    """Algorithm 1, line 4: the corrected loss with T-hat + Delta T, both learnt, Delta T from zero."""
+    """Train network and Delta T together, Delta T from zero (Algorithm 1, line 4).
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem. Its schedule says how Delta T may move.
+    trained : StageResult
+        The stage to continue from.
+    initial : EstimatedTransition
+        T-hat.
+    objective : Objective
+        The corrected loss, given T-hat + Delta T.
+
+    Returns
+    -------
+    StageResult
+        The selected epoch. The start is recorded as epoch 0.
+    """
     schedule, prior = problem.schedule, problem.prior
     model = _continued(problem, trained, initial, schedule.parameterisation)
     if prior is not None and prior.sparsity:
@@ -238,9 +300,23 @@ def _penalised(objective: Objective, prior: Prior) -> Objective:
 
 
 def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[StageResult]) -> Learned:
-    """What was learnt, from the results of all stages; the last one's selected state is the model.
+    """Combine the results of all stages. The model is the selected state of the last stage.
 
-    Warns where an unconstrained T ran away in any epoch, selected or not.
+    Warns if an unconstrained T ran away in any epoch, selected or not.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    initial : EstimatedTransition
+        T-hat.
+    results : sequence of StageResult
+        The results of the stages, in order.
+
+    Returns
+    -------
+    Learned
+        Model, T, history and warnings.
     """
     last = results[-1]
     model = NoisyLabelModel.from_state(
@@ -294,8 +370,8 @@ def reweight_objective(live_weight: bool) -> Objective:
 
 
 def released_objective(problem: Problem, initial: EstimatedTransition) -> Objective:
-    """The loss of the authors' released revision; n counts the rows that one device sees of a batch."""
-    # Delta T is taken from the T that left the model's forward, where several processes see its gradient.
+    """The loss of the authors' released revision; its n is the number of a batch's rows on one device."""
+    # Delta T is computed from the T that `forward` returned, so that processes average its gradient.
     known = torch.tensor(initial.matrix, dtype=torch.float32).to(problem.runtime.fabric.device)
 
     def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
@@ -323,7 +399,7 @@ def _continued(
     initial: EstimatedTransition | None = None,
     parameterisation: Parameterisation = "frozen",
 ) -> NoisyLabelModel:
-    """The network in the state that the stage before selected, in front of a fresh transition."""
+    """The network in the selected state of the stage before, with a fresh transition."""
     network = problem.make_network()
     network.load_state_dict(NoisyLabelModel.network_state(before.state))
     transition = None
@@ -343,8 +419,8 @@ def run_problem_stage(
     evaluation: Evaluation | None = None,
     record_start: bool = False,
 ) -> StageResult:
-    """Train one stage of a problem, its epochs measured by `evaluation` or as the problem says."""
-    # A batch cannot be larger than the data, and a stage of zero epochs leaves its start as it is.
+    """Train one stage of a problem, with `evaluation` or else the problem's own."""
+    # A batch cannot be larger than the data. A stage of zero epochs returns its start, so it is recorded.
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
     stage = Stage(name, model, step, phase, record_start=record_start or phase.epochs == 0)
     return run_stage(stage, evaluation or problem.evaluation(), problem.runtime, problem.seed)

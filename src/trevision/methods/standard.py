@@ -1,7 +1,7 @@
-"""`standard`: plain cross-entropy on the labels as they are given.
+"""`standard`: plain cross-entropy on the given labels.
 
-The baseline of every comparison: the same network, the same phases and, in each of them, the same
-selection as `reweight-r` has, without a transition matrix. T-hat is read off its first stage for the record.
+The baseline of every comparison: network, phases and selection are those of `reweight-r`, without a
+transition matrix. T-hat is estimated from stage 1 for the record.
 """
 
 from __future__ import annotations

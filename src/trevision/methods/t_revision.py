@@ -1,7 +1,7 @@
 """`reweight-r` and `forward-r`: T-Revision (Xia et al., NeurIPS 2019, Algorithm 1).
 
-The classifier is first trained with T-hat held fixed, then together with Delta T. `reweight-r` is the
-paper's method, on the risk-consistent loss of Eq. 3; `forward-r` revises under the Forward loss.
+The classifier is first trained with T-hat fixed, then together with Delta T. `reweight-r` is the paper's
+method, with the risk-consistent loss of Eq. 3; `forward-r` uses the Forward loss.
 """
 
 from __future__ import annotations

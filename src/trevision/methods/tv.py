@@ -1,19 +1,19 @@
-"""`tv`: network and T learnt together from the start, predictions kept apart by their total variation.
+"""`tv`: network and T are learnt together from the start; total variation keeps predictions apart.
 
 Zhang, Niu, Sugiyama: Learning Noise Transition Matrix from Only Noisy Labels via Total Variation
-Regularization, ICML 2021. Noise brings posteriors closer to each other; of all pairs of T and clean posterior
-that explain the noisy one, the true one has the clean posteriors farthest apart. T is not learnt by
-gradients: each of its rows is a Dirichlet distribution that counts which labels go with predicted classes.
+Regularization, ICML 2021. Noise brings posteriors closer together. Of all pairs of T and clean posterior that
+explain the noisy posterior, the true pair has the clean posteriors farthest apart. T is not learnt by
+gradients: each row is a Dirichlet distribution that counts which labels go with which predicted class.
 
 Notes
 -----
 - gamma (0.1), the factors of old and new counts (0.999 and 0.01) and the start, 10 on the diagonal and 0
-  elsewhere, are those of the released settings for MNIST (for CIFAR they begin with 100). T thus begins as
-  the identity, and training as plain cross-entropy.
-- As there, the loss takes a T drawn from the distribution, and the counts a class drawn from each prediction.
-  Both are drawn by (seed, number of the update), so that a resumed run draws the same.
-- The total variation is a mean over all pairs of a batch, where the paper draws some. Several processes pair
-  the samples that each of them has.
+  elsewhere, are the released settings for MNIST (CIFAR starts with 100). So T starts as the identity, and
+  training as plain cross-entropy.
+- As released, the loss uses a T drawn from the distribution, and the counts use a class drawn from each
+  prediction. Both are drawn from (seed, number of the update), so that a resumed run draws the same.
+- The total variation is a mean over all pairs of a batch; the paper draws some. With several processes, each
+  pairs its own samples.
 - Optimiser and epochs are the schedule's.
 """
 
@@ -53,7 +53,7 @@ TV = Method("tv", fit, starts_from_estimate=False)
 
 
 def counting_step(fabric: Fabric, transition: DirichletTransition, seed: int) -> Step:
-    """The loss with a T drawn from its distribution, which then counts what the network predicts."""
+    """The loss with a T drawn from its distribution. The distribution then counts the predictions."""
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         rng = np.random.default_rng([seed, *b"tv", int(transition.updates)])
@@ -69,7 +69,7 @@ def counting_step(fabric: Fabric, transition: DirichletTransition, seed: int) ->
 
 
 def count_pairs(predicted: Tensor, noisy_labels: Tensor, num_classes: int) -> Tensor:
-    """How often class i was predicted where label j is given, (C, C)."""
+    """How often class i was predicted and label j given, (C, C)."""
     pairs = torch.bincount(num_classes * predicted + noisy_labels, minlength=num_classes**2)
     return pairs.view(num_classes, num_classes).float()
 
@@ -77,8 +77,7 @@ def count_pairs(predicted: Tensor, noisy_labels: Tensor, num_classes: int) -> Te
 def _drawn_classes(fabric: Fabric, logits: Tensor, rng: np.random.Generator) -> Tensor:
     """A class for each row, drawn from its prediction.
 
-    Process r of W has every W-th row of the batch from the r-th on, and of the numbers drawn for the whole
-    batch the same ones.
+    Numbers are drawn for the whole batch. Process r of W takes every W-th from the r-th on, as it does rows.
     """
     drawn = rng.random(len(logits) * fabric.world_size)[fabric.global_rank :: fabric.world_size]
     levels = F.softmax(logits.float(), dim=1).cumsum(dim=1)

@@ -1,16 +1,16 @@
-"""`volminnet`: network and T learnt together from the start, T being kept to the least volume.
+"""`volminnet`: network and T are learnt together from the start; the volume of T is minimised.
 
 Li, Liu, Han, Niu, Sugiyama: Provably End-to-end Label-noise Learning without Anchor Points, ICML 2021. Many
-pairs of T and clean posterior explain the noisy posterior; of those, the true T is the one of least volume if
-the clean posteriors are scattered widely enough, with or without anchor points.
+pairs of T and clean posterior explain the noisy posterior. If the clean posteriors are scattered widely
+enough, with or without anchor points, the true T is the one with the smallest volume.
 
 Notes
 -----
-- The weight of the volume, 1e-4, the form of T and where it starts are those of the released settings; for
-  other numbers of classes than theirs, 10 and 100, see `starting_transition`.
-- T has Adam with a rate of 1e-2, as they have on MNIST and CIFAR-100; it follows the schedule's decay.
+- The weight of the volume, 1e-4, the form of T and its start are the released settings. They have 10 and 100
+  classes; for other numbers see `starting_transition`.
+- T is trained by Adam at a rate of 1e-2, as released for MNIST and CIFAR-100, with the schedule's decay.
   Optimiser and epochs of the network are the schedule's.
-- Where det T is not positive there is no volume term (`losses.log_volume`); the released code takes
+- If det T is not positive there is no volume term (`losses.log_volume`); the released code takes
   log |det T|.
 """
 
@@ -33,7 +33,7 @@ from trevision.transition import DominantTransition
 
 TRANSITION_RATE = 1e-2
 OFF_DIAGONAL = 1 / (1 + np.exp(2))
-"""Where an entry off the diagonal starts, against a diagonal of 1, for up to ten classes."""
+"""The start of an off-diagonal entry relative to a diagonal of 1, for up to ten classes."""
 
 
 def fit(problem: Problem) -> Learned:
@@ -54,10 +54,10 @@ VOLMINNET = Method("volminnet", fit, starts_from_estimate=False)
 
 
 def starting_transition(num_classes: int) -> np.ndarray:
-    """T before any training: the same everywhere off the diagonal.
+    """T before training: all off-diagonal entries are equal.
 
-    An entry is sigmoid(-2) of its diagonal, as released for ten classes. More classes share what ten have off
-    the diagonal, which makes sigmoid(-4.51) for a hundred, where the released settings have sigmoid(-4.5).
+    Each is sigmoid(-2) of its diagonal, as released for ten classes. More classes share the off-diagonal sum
+    of ten, which gives sigmoid(-4.51) for a hundred; the released settings have sigmoid(-4.5).
     """
     others = num_classes - 1
     weights = np.full((num_classes, num_classes), OFF_DIAGONAL * min(1.0, 9 / others))

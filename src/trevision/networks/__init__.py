@@ -1,1 +1,1 @@
-"""The classifiers' networks: LeNet-5, ResNets and a small fully connected one."""
+"""Networks: LeNet-5, ResNets and a small fully connected network."""

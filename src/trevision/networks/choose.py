@@ -1,4 +1,4 @@
-"""Networks by name: which one suits a sample's shape, and how to build it from a seed."""
+"""Choose a network by the shape of a sample, and build it by name from a seed."""
 
 from math import prod
 
@@ -13,18 +13,28 @@ from .resnet import resnet8, resnet18, resnet34, resnet50
 
 NETWORKS = ("lenet", "resnet8", "resnet18", "resnet34", "resnet50", "mlp")
 
-# The least side for each network of images. The ResNets halve a small image three times and a
-# photograph five times; below these sides their last stages would see little but padding.
+# Minimum side of an image. The ResNets halve a small image three times and a photograph five times; with
+# smaller sides their last stages would see little but padding.
 _SMALLEST_SIDE = {"lenet": SMALLEST_IMAGE, "resnet8": 8, "resnet18": 8, "resnet34": 8, "resnet50": 32}
 
 
 def choose(shape: tuple[int, ...]) -> str:
-    """A sensible network for samples of `shape`: `(channels, height, width)` for images.
+    """A sensible network for samples of a shape.
 
     - one channel of at least 20 pixels each way: lenet
     - three channels of 24 to 96 pixels each way, or fewer than 32 one way: resnet18
     - three channels of more pixels: resnet50
     - anything else, such as tables and 8 x 8 images: mlp
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape of one sample: `(channels, height, width)` for images, `(columns,)` for tables.
+
+    Returns
+    -------
+    str
+        A name for `build`.
     """
     shape = _checked_shape(shape)
     if len(shape) != 3:
@@ -38,10 +48,30 @@ def choose(shape: tuple[int, ...]) -> str:
 
 
 def build(name: str, shape: tuple[int, ...], num_classes: int, seed: int) -> nn.Module:
-    """The network `name` for samples of `shape`, with initial weights drawn from `seed`.
+    """Build a network with initial weights drawn from a seed.
 
-    The same seed gives the same weights, and torch's global generators are left as they were.
-    Weights of convolutions are in `channels_last` order.
+    Torch's global generators are left as they were. Weights of convolutions are in `channels_last` order.
+
+    Parameters
+    ----------
+    name : str
+        One of `NETWORKS`.
+    shape : tuple of int
+        The shape of one sample.
+    num_classes : int
+        The number of logits.
+    seed : int
+        The same seed gives the same weights.
+
+    Returns
+    -------
+    nn.Module
+        From a batch to logits `(n, num_classes)`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such network, or it cannot take this shape.
     """
     if name not in NETWORKS:
         hint = did_you_mean(name, NETWORKS)
@@ -51,8 +81,8 @@ def build(name: str, shape: tuple[int, ...], num_classes: int, seed: int) -> nn.
         raise ValueError(f"num_classes must be at least 2, got {num_classes}")
     if name != "mlp":
         _require_image(name, shape)
-    # Only the CPU's generator is forked and seeded: torch.manual_seed would also reseed the GPUs',
-    # whose state is not restored. So the weights are drawn on the CPU, whatever the default device.
+    # Only the CPU's generator is forked and seeded: torch.manual_seed would also reseed the GPUs'
+    # generators, whose state is not restored. So weights are always drawn on the CPU.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(int(seed))
         network = _draw(name, shape, num_classes)

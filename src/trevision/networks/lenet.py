@@ -1,4 +1,4 @@
-"""LeNet-5, arranged so that its first layer is quick on a CPU."""
+"""LeNet-5, with a first layer that is fast on a CPU."""
 
 from typing import Any
 
@@ -7,23 +7,36 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-SMALLEST_IMAGE = 12  # the least side that leaves one pixel after the second pooling
+SMALLEST_IMAGE = 12  # the smallest side that leaves one pixel after the second pooling
 _WIDE_REGISTERS = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
 
 
 class LeNet5(nn.Module):
-    """LeNet-5 with ReLU and max pooling, for images of shape `(in_channels, height, width)`.
+    """LeNet-5 with ReLU and max pooling.
 
         conv 6@5x5, padding 2 - pool 2 - conv 16@5x5 - pool 2 - 120 - 84 - num_classes
 
-    `image_size` is the side of a square image, or `(height, width)`. Images of 28 x 28 pixels
-    arrive at the fully connected layers as the classic 400 features.
+    Images of 28 x 28 pixels reach the fully connected layers as the classic 400 features.
+
+    Parameters
+    ----------
+    num_classes : int, default=10
+        The number of logits.
+    in_channels : int, default=1
+        Channels of an image.
+    image_size : int or tuple of int, default=28
+        The side of a square image, or `(height, width)`; at least 12 each way.
+
+    Raises
+    ------
+    ValueError
+        If the image is too small.
 
     Notes
     -----
-    ReLU follows the pooling instead of preceding it: both are monotone, so the outcome and its
-    gradient are the same for a quarter of the work. The first convolution and its pooling are
-    computed together, see `convolve_then_pool`. On a CPU there are no second derivatives.
+    ReLU comes after the pooling and not before it: both are monotone, so output and gradient are the
+    same for a quarter of the work. The first convolution and its pooling are computed together, see
+    `convolve_then_pool`. On a CPU there are no second derivatives.
     """
 
     def __init__(
@@ -45,11 +58,11 @@ class LeNet5(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits of shape `(batch, num_classes)`."""
         maps = F.relu(convolve_then_pool(images, self.conv1))
-        # Without gradients there is one pass only, which the layer does itself.
+        # Without gradients there is only the forward pass, and the layer itself is fast enough.
         learning = torch.is_grad_enabled()
         maps = convolve(maps, self.conv2.weight, self.conv2.bias) if learning else self.conv2(maps)
         # Sixteen channels side by side in memory fill a vector register: pooling is several times
-        # quicker in this layout.
+        # faster in this layout.
         maps = F.relu(F.max_pool2d(_channels_last(maps), 2))
         hidden = F.relu(self.fc1(maps.flatten(1)))
         logits: Tensor = self.fc3(F.relu(self.fc2(hidden)))
@@ -59,13 +72,13 @@ class LeNet5(nn.Module):
 def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
     """`max_pool2d(conv(images), 2)` for a convolution of stride 1, computed as one strided convolution.
 
-    The four members of each pooling window are four shifts of the kernel, each laid in a kernel one
+    The four pixels of a pooling window come from four shifts of the kernel, each inside a kernel one
     pixel larger. One convolution of stride 2 computes them as four groups of channels, and pooling
-    becomes a maximum over the groups. The two are equal up to the order of summation, also in their
-    gradients: the groups stand in the order in which pooling visits its window.
+    becomes a maximum over the groups. The result equals the ordinary one up to the order of summation,
+    also in its gradients: the groups have the order in which pooling visits its window.
 
-    It pays where the channels are few (LeNet's first layer has six): there the ordinary pooling
-    works one number at a time, whereas a maximum over groups runs along whole images.
+    This is faster if there are few channels (LeNet's first layer has six): ordinary pooling then works
+    one number at a time, but a maximum over groups runs along whole images.
     """
     weight = conv.weight
     shifted = [F.pad(weight, (right, 1 - right, down, 1 - down)) for down in (0, 1) for right in (0, 1)]
@@ -75,8 +88,8 @@ def convolve_then_pool(images: Tensor, conv: nn.Conv2d) -> Tensor:
     maps = _planar(convolve(images, kernels, bias, stride=2, padding=padding))
 
     batch, channels, height, width = len(maps), weight.shape[0], *maps.shape[2:]
-    # Read as a channels_last image of 2 x 2 pixels, whose "channels" are all that lies in a group.
-    # The way back is a permutation and not a view, so that the gradient arrives in this layout too.
+    # Read as a channels_last image of 2 x 2 pixels, with a whole group as its "channels".
+    # The way back is a permutation and not a view, so that the gradient has this layout too.
     window = maps.view(batch, 2, 2, channels * height * width).permute(0, 3, 1, 2)
     pooled = F.max_pool2d(window, 2).permute(0, 2, 3, 1)
     return pooled.reshape(batch, channels, height, width)
@@ -89,22 +102,22 @@ def convolve(
     stride: int = 1,
     padding: str | tuple[int, ...] = (0, 0),
 ) -> Tensor:
-    """`conv2d(maps, weight, bias, stride, padding)`, on a CPU with each pass in its best layout."""
+    """`conv2d(maps, weight, bias, stride, padding)`; on a CPU, each pass runs in its fastest layout."""
     ours = maps.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not isinstance(padding, str)
-    # torch.func's transforms want rules of their own for a Function, and need no haste.
+    # torch.func's transforms would need extra rules for a Function, and need not be fast.
     ours = ours and not torch._C._are_functorch_transforms_active()
     if ours and torch.is_grad_enabled():
         return _Convolve.apply(maps, weight, bias, stride, padding)  # type: ignore[no-any-return, no-untyped-call]
-    # Other devices and types choose for themselves, and without gradients there is one pass only.
+    # Other devices and types choose their own layout. Without gradients there is only the forward pass.
     return F.conv2d(_planar(maps), _planar(weight), bias, stride, padding)
 
 
 class _Convolve(torch.autograd.Function):
-    """With few channels, the passes of a convolution differ by a factor of two to seven by layout.
+    """A convolution of few channels with each pass in its fastest layout: a factor of two to seven.
 
-    The output is quicker on planes, the kernel's gradient in channels_last. The input's gradient is quicker
-    on planes; where registers hold sixteen numbers (AVX-512), quickest as what it is, a convolution of the
-    output's gradient with the turned kernel, which with eight (AVX2) is the slowest of all.
+    The output is faster on planes, the kernel's gradient in channels_last. The input's gradient is faster on
+    planes. With registers of sixteen numbers (AVX-512) it is fastest as a convolution of the output's
+    gradient with the turned kernel; with eight (AVX2) that is the slowest way.
     """
 
     @staticmethod
@@ -142,21 +155,21 @@ class _Convolve(torch.autograd.Function):
 
 
 def _planar(images: Tensor) -> Tensor:
-    """The same tensor with one plane of memory per channel, without a copy if it is so already.
+    """The same tensor with one plane of memory per channel, without a copy if it has this layout already.
 
-    `contiguous()` would not do: the strides of a one-channel image may say either layout, and torch
-    then convolves in the one they happen to spell.
+    `contiguous()` is not enough: the strides of a one-channel image fit both layouts, and torch then
+    convolves in the layout that its strides happen to show.
     """
     return images.contiguous().flatten(1).view(images.shape)
 
 
 def _channels_last(images: Tensor) -> Tensor:
-    """The same tensor with a pixel's channels side by side, and strides that say so even of one channel."""
+    """The same tensor with a pixel's channels side by side, and strides that say so even for one channel."""
     batch, channels, height, width = images.shape
     pixels = images.permute(0, 2, 3, 1).contiguous().flatten(1)
     return pixels.view(batch, height, width, channels).permute(0, 3, 1, 2)
 
 
 def _side_after_pooling(side: int) -> int:
-    """Pixels along one side after both poolings: padding keeps the first map, the second loses 4."""
+    """Pixels along one side after both poolings: padding keeps the first map's size, the second loses 4."""
     return (side // 2 - 4) // 2

@@ -7,10 +7,24 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    """Fully connected layers with ReLU between them; the input is flattened to `in_features`.
+    """Fully connected layers with ReLU between them; the input is flattened.
 
-    It has neither batch normalisation nor dropout: a batch of one can be trained on, and training
-    and prediction compute the same function.
+    There is no batch normalisation or dropout: a batch may have one row, and training and prediction
+    compute the same function.
+
+    Parameters
+    ----------
+    in_features : int
+        Numbers in one sample.
+    num_classes : int
+        The number of logits.
+    hidden : sequence of int, default=(256, 128)
+        Widths of the hidden layers.
+
+    Raises
+    ------
+    ValueError
+        If a width is below 1.
     """
 
     def __init__(self, in_features: int, num_classes: int, hidden: Sequence[int] = (256, 128)) -> None:

@@ -15,12 +15,28 @@ NAMES_SHOWN = 3
 def load_torchvision_weights(network: nn.Module, path: str | PathLike[str]) -> tuple[str, ...]:
     """Read a `.safetensors` or `.pth` file of torchvision's weights into `network`, in place.
 
-    Every name and shape must match, with two exceptions. If `fc` has another number of classes in
-    the file, it keeps its fresh initialisation. And older files lack the counters
-    `num_batches_tracked`, which then stay as they are: with a fixed momentum, batch normalisation
-    does not use them. Nothing is changed when the file does not fit. No pickle is executed.
+    Every name and shape must match, with two exceptions. If `fc` has another number of classes in the
+    file, the network keeps its own `fc`. Older files lack the counters `num_batches_tracked`, which batch
+    normalisation with a fixed momentum does not use. No pickle is executed.
 
-    Returns the names of the parameters left at their fresh initialisation: `()`, or those of `fc`.
+    Parameters
+    ----------
+    network : nn.Module
+        The network. It is not changed if the file does not fit.
+    path : str or PathLike
+        The file.
+
+    Returns
+    -------
+    tuple of str
+        Names of the parameters that were not in the file: `()`, or those of `fc`.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as tensors, or does not fit the network.
+    FileNotFoundError
+        If there is no such file.
     """
     path = Path(path)
     stored = _read_tensors(path)
@@ -63,7 +79,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
             tensors = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # torch answers a damaged file with whatever its reader trips over
+    except Exception as error:  # torch raises errors of many types for a damaged file
         raise ValueError(
             f"weights must hold tensors and nothing else, but {path} could not be read so; "
             "the file is damaged, of another format, or holds objects that only a pickle could make"
@@ -77,7 +93,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _differs_only_in_classes(stored: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> bool:
-    """Whether both have a sound `fc` of the same input width, for different numbers of classes."""
+    """Whether both have an `fc` of the same input width, for different numbers of classes."""
     if not all(name in tensors for name in HEAD for tensors in (stored, wanted)):
         return False
     (weight, bias), (our_weight, _) = ([tensors[name] for name in HEAD] for tensors in (stored, wanted))

@@ -31,8 +31,8 @@ class Bottleneck(nn.Module):
 
     Notes
     -----
-    The stride sits on the 3x3 convolution and not, as in the paper, on the first 1x1: that is the
-    "v1.5" for which torchvision publishes weights.
+    The stride is on the 3x3 convolution and not, as in the paper, on the first 1x1. This is "v1.5", for
+    which torchvision publishes weights.
     """
 
     expansion = 4
@@ -57,12 +57,27 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A residual network; `cifar_stem` keeps small images at their full size at first.
+    """A residual network.
 
-    The CIFAR stem is a 3x3 convolution of stride 1 without pooling; the ImageNet stem is a 7x7
-    convolution of stride 2 and a max pooling of stride 2, so that the stages see an image at a quarter
-    of its size. The first stage has `width` channels; each further one has twice as many, at half the
-    size. `halve` has the CIFAR stem take stride 2.
+    Each stage has twice the channels of the stage before, at half the image size.
+
+    Parameters
+    ----------
+    block : type
+        `BasicBlock` or `Bottleneck`.
+    blocks_per_stage : sequence of int
+        The number of blocks in each stage.
+    num_classes : int
+        The number of logits.
+    in_channels : int, default=3
+        Channels of an image.
+    cifar_stem : bool
+        True for small images: a 3x3 convolution of stride 1 without pooling. False for photographs: a 7x7
+        convolution of stride 2 and max pooling of stride 2, which together quarter the image.
+    width : int, default=64
+        Channels of the first stage.
+    halve : bool, default=False
+        Whether the CIFAR stem has stride 2.
     """
 
     def __init__(
@@ -108,26 +123,77 @@ class ResNet(nn.Module):
 def resnet8(num_classes: int, in_channels: int = 3) -> ResNet:
     """ResNet-8 for images of about 32 pixels: one block each of 16, 32 and 64 channels, for one CPU core.
 
+    Parameters
+    ----------
+    num_classes : int
+        The number of logits.
+    in_channels : int, default=3
+        Channels of an image.
+
+    Returns
+    -------
+    ResNet
+        With random weights.
+
     Notes
     -----
-    That is ResNet-(6n + 2) with n = 1 (He et al. 2016, section 4.2), except that its stem halves the image,
-    for a quarter of the work, and that shortcuts between stages are projections as in the other networks.
+    This is ResNet-(6n + 2) with n = 1 (He et al. 2016, section 4.2), with two changes: the stem halves the
+    image, for a quarter of the work, and shortcuts between stages are projections as in the other networks.
     """
     return ResNet(BasicBlock, (1, 1, 1), num_classes, in_channels, cifar_stem=True, width=16, halve=True)
 
 
 def resnet18(num_classes: int, in_channels: int = 3) -> ResNet:
-    """ResNet-18 with the CIFAR stem, for images of about 32 pixels."""
+    """ResNet-18 with the CIFAR stem, for images of about 32 pixels.
+
+    Parameters
+    ----------
+    num_classes : int
+        The number of logits.
+    in_channels : int, default=3
+        Channels of an image.
+
+    Returns
+    -------
+    ResNet
+        With random weights.
+    """
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, in_channels, cifar_stem=True)
 
 
 def resnet34(num_classes: int, in_channels: int = 3) -> ResNet:
-    """ResNet-34 with the CIFAR stem, for images of about 32 pixels."""
+    """ResNet-34 with the CIFAR stem, for images of about 32 pixels.
+
+    Parameters
+    ----------
+    num_classes : int
+        The number of logits.
+    in_channels : int, default=3
+        Channels of an image.
+
+    Returns
+    -------
+    ResNet
+        With random weights.
+    """
     return ResNet(BasicBlock, (3, 4, 6, 3), num_classes, in_channels, cifar_stem=True)
 
 
 def resnet50(num_classes: int, in_channels: int = 3) -> ResNet:
-    """ResNet-50 with the ImageNet stem, for photographs; torchvision's weights fit it."""
+    """ResNet-50 with the ImageNet stem, for photographs; torchvision's weights fit it.
+
+    Parameters
+    ----------
+    num_classes : int
+        The number of logits.
+    in_channels : int, default=3
+        Channels of an image.
+
+    Returns
+    -------
+    ResNet
+        With random weights.
+    """
     return ResNet(Bottleneck, (3, 4, 6, 3), num_classes, in_channels, cifar_stem=False)
 
 
@@ -137,7 +203,7 @@ def _conv(in_channels: int, out_channels: int, side: int, stride: int = 1) -> nn
 
 
 def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Sequential | None:
-    """A projection where the block changes the shape, nothing where the input can be added as it is."""
+    """A projection if the block changes the shape; None if the input can be added directly."""
     if stride == 1 and in_channels == out_channels:
         return None
     return nn.Sequential(_conv(in_channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))

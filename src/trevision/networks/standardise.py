@@ -1,11 +1,11 @@
-"""Standardising batches inside the model, so that a saved model carries its own statistics."""
+"""Standardise batches inside the model, so that a saved model contains its own statistics."""
 
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-# Elements turned into float64 at a time (8 MB), whatever the size of the training set.
+# Elements converted to float64 at a time (8 MB).
 CHUNK_ELEMENTS = 2**20
 
 # Red, green and blue in [0, 1].
@@ -16,9 +16,18 @@ IMAGENET_SCALE = (0.229, 0.224, 0.225)
 class Standardise(nn.Module):
     """`(batch - mean) / scale` in float32, for batches of bytes or of floats.
 
-    `mean` and `scale` have the shape `(C, 1, 1)` for images of `C` channels and the shape of a
-    sample for anything else. Batches of images leave contiguous in `channels_last` order, in which
-    the convolutions run faster. Both tensors are buffers: they move and are saved with the model.
+    Batches of images are returned contiguous in `channels_last` order, in which convolutions run faster.
+    Both tensors are buffers: they move and are saved with the model.
+
+    Parameters
+    ----------
+    mean, scale : Tensor
+        Of shape `(C, 1, 1)` for images of `C` channels, else of the shape of one sample.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, or values are not finite, or a scale is not positive.
     """
 
     mean: Tensor
@@ -45,11 +54,20 @@ class Standardise(nn.Module):
 
     @classmethod
     def from_data(cls, x: Tensor) -> Self:
-        """The mean and standard deviation of the training samples `x`, of shape `(n, *sample)`.
+        """Standardise by the mean and standard deviation of the training samples.
 
-        Images `(n, C, H, W)` get statistics per channel, everything else per feature. A feature
-        that never changes gets scale 1. Works in chunks with float64 sums, so that a training set
-        of bytes is never held as floats.
+        Statistics are per channel for images, else per feature. A constant feature gets scale 1. Sums are
+        in float64, in chunks, so that a training set of bytes is never held as floats.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, *sample)
+            The training samples; `(n, C, H, W)` for images.
+
+        Raises
+        ------
+        ValueError
+            If there are no samples, or a value is not finite.
         """
         if x.ndim < 2 or x.numel() == 0:
             raise ValueError(f"x must have the shape (n, *sample) and hold samples, got {tuple(x.shape)}")
@@ -58,9 +76,9 @@ class Standardise(nn.Module):
         mean = square = lowest = highest = torch.zeros((), dtype=torch.float64)
         rows = max(1, CHUNK_ELEMENTS // x[0].numel())
         for start in range(0, len(x), rows):
-            # A copy even of float64, since it is worked on in place.
+            # A copy even of float64, since it is changed in place.
             values = x[start : start + rows].to(torch.float64, copy=True)
-            # The kept axes, less that of the samples, are the shape in which statistics broadcast.
+            # keepdim and [0]: the statistics broadcast against one sample.
             new_mean = values.mean(axes, keepdim=True)[0]
             low, high = values.amin(axes, keepdim=True)[0], values.amax(axes, keepdim=True)[0]
             new_count = values.numel() // new_mean.numel()
@@ -68,7 +86,7 @@ class Standardise(nn.Module):
             if count == 0:
                 mean, square, lowest, highest = new_mean, new_square, low, high
             else:
-                # Merging two sets keeps the sums about the mean (Chan, Golub and LeVeque 1979), so
+                # Two sets are merged by their sums about the mean (Chan, Golub and LeVeque 1979), so
                 # a large mean does not cancel the digits of a small variance.
                 shift, total = new_mean - mean, count + new_count
                 mean = mean + shift * (new_count / total)
@@ -81,7 +99,7 @@ class Standardise(nn.Module):
                 f"x must hold finite numbers, got nan or infinity in feature {broken[0]} "
                 f"({len(broken)} of {mean.numel()} features); fill or remove these values first"
             )
-        # Rounding leaves a constant feature a spread of about 1e-17, so ask the extremes instead.
+        # Rounding gives a constant feature a spread of about 1e-17, so compare its extremes instead.
         constant = lowest == highest
         scale = (square / count).sqrt().to(torch.float32)
         scale = torch.where(constant | (scale == 0), 1.0, scale)
@@ -89,20 +107,20 @@ class Standardise(nn.Module):
 
     @classmethod
     def imagenet(cls) -> Self:
-        """ImageNet's mean and standard deviation, which published weights expect, for colours as bytes."""
+        """Standardise bytes by ImageNet's mean and standard deviation, as published weights expect."""
         mean, scale = (255 * torch.tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_SCALE))
         return cls(mean, scale)
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> Self:
-        """Mean 0 and scale 1 for samples of `shape`: changes the type and memory order, no value."""
+        """Mean 0 and scale 1 for samples of `shape`: changes type and memory order but no value."""
         statistics = (shape[0], 1, 1) if len(shape) == 3 else tuple(shape)
         return cls(torch.zeros(statistics), torch.ones(statistics))
 
     def forward(self, batch: Tensor) -> Tensor:
         """The standardised batch, in float32; a `batch` of floats is not changed."""
         if batch.ndim == 4:
-            # Reordered while still bytes, at a quarter of the traffic. No copy for one channel.
+            # Reordered while still bytes: a quarter of the memory traffic. No copy for one channel.
             batch = batch.contiguous(memory_format=torch.channels_last)
         if batch.dtype != torch.uint8:
             batch = batch.to(torch.float32)

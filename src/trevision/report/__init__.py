@@ -1,1 +1,1 @@
-"""One self-contained HTML page from a finished run, and the way back from its corrections to the labels."""
+"""One self-contained HTML page about a finished run, and applying its corrections to the labels."""

@@ -1,4 +1,4 @@
-"""From the corrections that a person downloaded from the page to a cleaned label file."""
+"""Apply the corrections downloaded from the page: write a cleaned label file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = ("row", "name", "given", "corrected", "decision")
 
 @dataclass(frozen=True)
 class Correction:
-    """One decided row, and the line of the file that tells it."""
+    """One decided row, and its line in the file."""
 
     line: int
     row: int
@@ -27,7 +27,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Applied:
-    """How many rows were decided, and how many of them got another label."""
+    """The number of decided rows, and of those that got another label."""
 
     decided: int
     changed: int
@@ -40,23 +40,23 @@ def apply_corrections(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Applied:
-    """Write a copy of the run's source, with the labels that `corrections` changes.
+    """Write a copy of the run's source with corrected labels.
 
-    Every line is checked against the labels that the run learnt from; at the first that does not fit,
-    nothing is written.
+    Every line is checked against the labels that the run learnt from. If a line does not fit, nothing is
+    written.
 
     Parameters
     ----------
     folder
-        The folder of a finished run on labels as they are.
+        The folder of a finished run without added noise.
     corrections
         The file that the page writes.
     out
         The copy to write; of the source's kind, or a .csv for a folder of images.
     data_dir
-        Where a named data set is looked for first.
+        Where to look for a named data set first.
     progress
-        Told how reading the labels comes along, where the run did not keep them.
+        Called with the progress of reading the labels, if the run did not keep them.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def apply_corrections(
         If a line does not fit, or the run's labels were made wrong by --noise.
     """
     run = RunFolder(folder, data_dir, progress)
-    _ = run.card  # a run that has not ended has no labels to correct
+    _ = run.card  # raises for an unfinished run
     source, settings = run.source, run.settings
     if settings.noise is not None:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Learning curves as small drawings: a panel a measure, a line a stage."""
+"""Learning curves as small drawings: a panel per measure, a line per stage."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MEASURES = (
     ("transition_error", "Error of the noise matrix", False, True),
     ("test_accuracy", "Accuracy on clean test rows", True, False),
 )
-"""Name in metrics.jsonl, title, whether it is a share, told in percent, and whether its axis begins at 0."""
+"""Name in metrics.jsonl, title, whether it is shown in percent, and whether its axis begins at 0."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A index on an axis and what is written there."""
+    """A position on an axis and its label."""
 
     at: float
     text: str
@@ -42,7 +42,7 @@ class Drawing:
     across: list[Tick]
     upward: list[Tick]
     chosen: tuple[float, float] | None
-    """Where the epoch lies that the run selected."""
+    """The point of the selected epoch."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class StageLine:
 def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> list[Drawing]:
     """A panel for each measure that the run recorded at least twice."""
     drawings = []
-    # A stage may begin with a record of the state before it, which is no epoch of its own.
+    # A stage may begin with a record of its start, which is not an epoch.
     trained = list(accumulate(int("train_loss" in record) for record in history))
     for key, title, is_share, from_zero in MEASURES:
-        # A loss that diverged is recorded as nan, and has no place on an axis.
+        # A diverged loss is recorded as nan and cannot be drawn.
         points = [
             (index, record)
             for index, record in enumerate(history)
@@ -103,7 +103,7 @@ def _draw(
     def y(value: float) -> float:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - bottom) / (top - bottom), 1)
 
-    def told(value: float) -> str:
+    def label(value: float) -> str:
         return f"{100 * value:.3g}%" if is_share else f"{value:.3g}"
 
     lines, borders = [], []
@@ -121,11 +121,11 @@ def _draw(
     first, last = points[0][1][key], points[-1][1][key]
     return Drawing(
         title=title,
-        described=f"{title}: from {told(first)} at first to {told(last)} after {trained[-1]} epochs.",
+        described=f"{title}: from {label(first)} at first to {label(last)} after {trained[-1]} epochs.",
         lines=lines,
         borders=borders,
         across=[Tick(x(index), str(trained[index])) for index in indices],
-        upward=[Tick(y(value), told(value)) for value in ticks],
+        upward=[Tick(y(value), label(value)) for value in ticks],
         chosen=chosen[0] if chosen else None,
     )
 
@@ -134,7 +134,7 @@ def nice_ticks(values: list[float]) -> list[float]:
     """Three to six round numbers, evenly apart, that span all `values`."""
     low, high = min(values), max(values)
     if high - low < 1e-9 * max(1.0, abs(high)):
-        # Around one value, half of it each way; around what is all but zero, half a unit.
+        # A single value gets a margin of half its size each way, or of 0.5 if it is almost zero.
         margin = 0.5 * (abs(high) if abs(high) > 1e-6 else 1.0)
         low, high = low - margin, high + margin
     rough = (high - low) / 4

@@ -40,7 +40,7 @@ class Matrices:
     names: list[str]
     all_classes: int
     strongest: float
-    """The off-diagonal share that the full colour stands for."""
+    """The off-diagonal share that gets the full colour."""
     panels: list[Panel]
     low: np.ndarray | None
     high: np.ndarray | None
@@ -52,7 +52,7 @@ class Matrices:
         return next((name for most, name in sizes if len(self.names) <= most), "cells-dot")
 
     def for_script(self) -> dict[str, object]:
-        """What the page needs to tell the value under the pointer."""
+        """The data with which the page shows the value under the pointer."""
         return {
             "names": self.names,
             "panels": [panel.values.round(4).tolist() for panel in self.panels],
@@ -62,7 +62,7 @@ class Matrices:
 
 
 def draw_matrices(run: RunRecord) -> Matrices:
-    """Initial beside revised beside the estimate out of sample; equal ones are drawn once."""
+    """The initial T, the revised T and the out-of-sample estimate; equal matrices are drawn once."""
     kept = _most_confused(run.noise.joint)
     block = np.ix_(kept, kept)
     has_intervals = run.noise.low is not None
@@ -93,7 +93,7 @@ def draw_matrices(run: RunRecord) -> Matrices:
 
 
 def _most_confused(joint: np.ndarray) -> np.ndarray:
-    """The classes that take part in the most mistakes, in their own order; all where there are few."""
+    """The classes with the most mistakes, in their usual order; all classes if there are few."""
     wrong = joint * (1 - np.eye(len(joint)))
     taking_part = wrong.sum(axis=0) + wrong.sum(axis=1)
     return np.sort(np.argsort(-taking_part, kind="stable")[:MOST_CLASSES])
@@ -110,6 +110,6 @@ def _cells(matrix: np.ndarray, strongest: float) -> list[list[Cell]]:
 
 
 def _cell(value: float, kind: str, full: float) -> Cell:
-    # A revised T may leave [0, 1] a little; the colour does not, the number says it.
+    # A revised T may leave [0, 1] a little. Its colour is clipped, its number is not.
     level = round(LEVELS * min(max(value / full, 0.0), 1.0))
     return Cell(f"{100 * value:.0f}".replace("-0", "0"), f"{kind}-{level}")

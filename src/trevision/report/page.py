@@ -1,4 +1,4 @@
-"""The page itself: template, style and scripts in one file that needs nothing else."""
+"""The page: template, style and scripts in one self-contained file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SCRIPTS = ("theme.js", "matrix.js", "csv.js", "review.js")
 
 @dataclass(frozen=True)
 class Written:
-    """The page that was written, how many labels it lists, and of how many."""
+    """The page that was written, the number of labels it lists, and the number of all labels."""
 
     path: Path
     listed: int
@@ -63,12 +63,12 @@ def write_report(
     out
         The page to write; RUN/report.html if not given.
     suspects
-        How many of the most suspicious labels to list. If not given, those that are estimated to be wrong,
-        at most 10,000, and fewer if their names are very long.
+        Number of labels to list. If not given, the estimated number of wrong labels, at most 10,000, and
+        fewer if their names are very long.
     data_dir
-        Where a named data set is looked for first.
+        Where to look for a named data set first.
     progress
-        Told how reading the source comes along.
+        Called with the progress of reading the source.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def write_report(
 
 
 def _fields(run: RunRecord, listed: list[Suspect]) -> Fields | None:
-    """As many rows' fields as the budget allows, the most suspicious first."""
+    """The fields of as many rows as the budget allows, the most suspicious first."""
     rows = [suspect.row for suspect in listed]
     fields = field_texts(run.source, run.settings.reading, rows, MOST_COLUMNS, MOST_LETTERS)
     if fields is None:
@@ -108,7 +108,7 @@ def _fields(run: RunRecord, listed: list[Suspect]) -> Fields | None:
 
 
 def _number_within(values: Sequence[Any], budget: int) -> int:
-    """How many of the first `values` take no more bytes than `budget` in the page."""
+    """The number of first `values` that fit into `budget` bytes of the page."""
     sizes = np.cumsum([len(json.dumps(value)) for value in values])
     return int((sizes <= budget).sum())
 
@@ -123,14 +123,14 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
     listed
         The labels to list.
     pictures, fields
-        What is shown of the first of them: small pictures, or fields of a table.
+        Small pictures, or fields of a table, for the first of these labels.
     """
     scripts = [_asset(name) for name in SCRIPTS]
     style = _asset("style.css")
     matrices = draw_matrices(run)
     pairs = class_pairs(run.noise, listed)
     selected = run.result["selected_stage"], run.result["selected_epoch"]
-    # Scripts and style are let in by their hashes, so nothing that slipped into the page could ever run.
+    # Only scripts and styles with these hashes are allowed, so nothing else in the page can run.
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hashes([style])}; script-src {_hashes(scripts)}; "
         "base-uri 'none'; form-action 'none'"
@@ -177,7 +177,7 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
 
 
 def suspect_columns(listed: list[Suspect], classes: tuple[str, ...]) -> dict[str, list[Any]]:
-    """The suspects for the page's script, a list a column; names that are row numbers are left out."""
+    """The suspects for the page's script, one list per column; names that are row numbers are left out."""
     code_of = {name: code for code, name in enumerate(classes)}
     return {
         "row": [suspect.row for suspect in listed],
@@ -190,14 +190,14 @@ def suspect_columns(listed: list[Suspect], classes: tuple[str, ...]) -> dict[str
 
 
 def review_key(run: RunRecord, listed: list[Suspect]) -> str:
-    """A name for the progress of a review that no other run, and no other list of this run, has."""
+    """A unique name for the progress of this review: other runs and other lists have other names."""
     labels = [(suspect.row, suspect.given, suspect.suggested) for suspect in listed]
-    told = json.dumps([run.source, run.noise.classes, labels])
-    return f"trevision-review-{hashlib.sha256(told.encode()).hexdigest()[:20]}"
+    identity = json.dumps([run.source, run.noise.classes, labels])
+    return f"trevision-review-{hashlib.sha256(identity.encode()).hexdigest()[:20]}"
 
 
 def _suffix_of_labels(source: str) -> str:
-    """The kind of file that cleaned labels are written to: the source's own, or a list of image files."""
+    """The suffix of the file for cleaned labels: the source's, or .csv for a list of image files."""
     suffix = Path(source).suffix.lower()
     return suffix if suffix in (*TABLE_SUFFIXES, ".npz") else ".csv"
 

@@ -1,4 +1,4 @@
-"""What a run folder holds, read and checked once for the page."""
+"""Read and check the files of a run folder for the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trevision.runs.settings import Settings
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label, and the label suggested for it; `likely` if it is among the estimated number of wrong ones."""
+    """A given and a suggested label; `likely` if it is among the estimated number of wrong labels."""
 
     row: int
     name: str
@@ -28,7 +28,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A finished run and what `trevision issues` found in it."""
+    """A finished run and the results of `trevision issues`."""
 
     folder: Path
     source: str
@@ -45,7 +45,7 @@ class RunRecord:
 
 
 def read_run(folder: Path | RunFolder) -> RunRecord:
-    """Everything in a run folder that the page shows; an error says which command writes what is missing."""
+    """Read everything that the page shows. An error about a missing file names the command that writes it."""
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
     initial, revised = run.transitions
     return RunRecord(

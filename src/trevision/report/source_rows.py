@@ -1,4 +1,4 @@
-"""The rows of a run's source, read again for people to look at: small pictures, or fields as text."""
+"""The rows of a run's source for display: small pictures, or fields as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trevision.data.pictures import Pictures
 THUMBNAIL = 64
 """Pixels of a thumbnail's longer side."""
 LOSSLESS = 32
-"""Up to this many pixels a PNG is as small as a JPEG, and shows every pixel as it is."""
+"""Maximum pixels for PNG: it is then as small as a JPEG, and exact."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _as_bytes(image: np.ndarray, black: float, white: float) -> np.ndarray:
 def field_texts(
     source: str, reading: Reading, rows: Sequence[int], most_columns: int, most_letters: int
 ) -> Fields | None:
-    """The first columns of these rows as short texts, or None where the source is no table.
+    """The first columns of these rows as short texts, or None if the source is not a table.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ def field_texts(
     most_columns
         Maximum number of columns.
     most_letters
-        Maximum length of a text; a longer one ends in three dots.
+        Maximum length of a text; longer texts end in three dots.
     """
-    from trevision.data.files.corrections import row_fields  # pyarrow, which pictures do without
+    from trevision.data.files.corrections import row_fields  # imports pyarrow, which pictures do not need
 
     fields = row_fields(source, reading, rows)
     columns = list(dict.fromkeys(name for row in fields for name in row))

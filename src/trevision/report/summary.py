@@ -1,4 +1,4 @@
-"""What was learnt, in plain words and in a few numbers."""
+"""A summary of a run in plain words and a few numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trevision.report.run_files import RunRecord, Suspect
 from trevision.runs.issue_files import FoundNoise
 
 FEWEST_ROWS = 0.5
-"""Minimum expected rows of a pair of classes that gets a line."""
+"""Minimum expected rows for a pair of classes to be listed."""
 
 
 @dataclass(frozen=True)
 class ClassPair:
-    """Rows that are truly of class `clean` and labelled `given`: how many, and which share of `clean`.
+    """Rows of the true class `clean` that are labelled `given`: their number, and their share of `clean`.
 
-    `low` and `high` are the ends of the interval of the share, if there is one.
+    `low` and `high` are the ends of the share's interval, if there is one.
     """
 
     clean: str
@@ -53,7 +53,7 @@ def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
 
 
 def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
-    """The opening paragraph, a sentence each."""
+    """The sentences of the first paragraph."""
     noise = run.noise
     said = [
         f"This run learnt from {count(noise.rows)} labelled rows of {source_name(run.source)} "
@@ -94,7 +94,7 @@ def _accuracy(run: RunRecord) -> str:
 
 
 def trust(noise: FoundNoise) -> str:
-    """How far T can be relied on, from the verdicts of its checks."""
+    """How reliable T is, by the verdicts of its checks."""
     verdicts = Counter(finding.verdict for finding in noise.findings)
     total = len(noise.findings)
     if not total:
@@ -111,7 +111,7 @@ def trust(noise: FoundNoise) -> str:
 
 
 def source_name(source: str) -> str:
-    """The last part of a path; a page that is passed on need not tell the folders of this machine."""
+    """The last part of a path: a page that is passed on should not show the folders of this machine."""
     return Path(source).name
 
 
@@ -121,5 +121,5 @@ def count(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent, with a decimal where it is small or nearly all."""
+    """A share in percent, with a decimal if it is close to 0 or 1."""
     return f"{100 * share:.1f}%"

@@ -1,12 +1,12 @@
-"""Recorded runs: for each table a file with a line a run, and one with a row an epoch.
+"""Recorded runs: for each table a file with one line per run, and a file with one row per epoch.
 
-A run is made in its own folder, `runs/<name>`, and once finished it is recorded in the files of its table:
+A run is done in its own folder, `runs/<name>`. When finished, it is recorded in the files of its table:
 
 - `<table>.jsonl`: name, config, result and learnt T of each run, sorted by noise, anchors, method and seed;
-- `<table>-epochs.parquet`: what metrics.jsonl says, with the name of the run.
+- `<table>-epochs.parquet`: the records of metrics.jsonl, with the name of the run.
 
-The files are what is kept and shared; run folders may be removed. A run that belongs to several tables is in
-the files of each, and recording it again changes all of them.
+These files are kept and shared; run folders may be removed. A run that belongs to several tables is in the
+files of each, and recording it again changes all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EPOCH_COLUMNS = (
     *("run", "stage", "epoch", "train_loss", "noisy_validation_error", "noisy_validation_loss"),
     *("test_accuracy", "transition_error", "transition_row_sums", "seconds"),
 )
-"""The columns of the epochs that come first; any other that a run has follows, by name."""
+"""The first columns of the epochs; any others follow by name."""
 
 Matrix = list[list[float | None]]
 Epoch = dict[str, Any]
@@ -46,32 +46,32 @@ class Recorded:
     """In its canonical form."""
     result: dict[str, Any]
     transition: Matrix | dict[str, Matrix] | None = None
-    """The learnt T; of a comparison of estimators, the T of each by its name."""
+    """The learnt T; for a comparison of estimators, the T of each by name."""
     files: dict[str, str] = field(default_factory=dict)
-    """The digests of the files that the config names. Where they lay is not recorded."""
+    """The digests of the files that the config names. Their paths are not recorded."""
     home: Path = field(default=Path(), compare=False)
-    """The file or folder that it was read from."""
+    """The file or folder from which it was read."""
 
     @property
     def age(self) -> tuple[int, str]:
-        """Greater for the later of two results of one run: newer numerics, then the later date."""
+        """A sort key that is larger for the newer of two results: by numerics, then by date."""
         return numerics_of(self.result), str(self.result.get("date", ""))
 
     def line(self) -> str:
         files = {"files": self.files} if self.files else {}
-        told = {"name": self.name, "config": self.config, **files, "result": self.result}
-        return json.dumps(told | {"transition": self.transition}, ensure_ascii=False, allow_nan=False)
+        contents = {"name": self.name, "config": self.config, **files, "result": self.result}
+        return json.dumps(contents | {"transition": self.transition}, ensure_ascii=False, allow_nan=False)
 
 
 def run_folder(results: Path, name: str) -> Path:
-    """Where a run is made."""
+    """The folder of a run."""
     return results / RUNS_FOLDER / name
 
 
 def find_run(name: str, results: Path) -> Recorded | None:
-    """A finished run from its folder or from the files of tables; if they differ, the later one.
+    """A finished run from its folder or from the files of tables; the newer one if they differ.
 
-    They differ when the files came from elsewhere, and when a refreshed run has just ended.
+    They differ if the files were copied from elsewhere, or if a refreshed run has just ended.
     """
     candidates = [lines[name] for lines in map(read_lines, table_files(results)) if name in lines]
     if (in_folder := read_run_folder(name, results)) is not None:
@@ -80,7 +80,7 @@ def find_run(name: str, results: Path) -> Recorded | None:
 
 
 def epochs_of(run: Recorded) -> list[Epoch]:
-    """What the run's metrics.jsonl says: a record an epoch."""
+    """The records of a run's metrics.jsonl, one per epoch."""
     if run.home.is_dir():
         lines = (run.home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
@@ -110,13 +110,13 @@ def record(tables: Mapping[str, Collection[str]], results: Path) -> None:
     """
     for path, lines in _changes(tables, results).items():
         ordered = sorted(lines.values(), key=_sort_key)
-        # The epochs first: where there is a line, its epochs are there too, whenever this is stopped.
+        # The epochs first, so that a run with a line has its epochs even if this is stopped.
         _write_epochs(_epochs_path(path), ordered)
         _write_lines(path, ordered)
 
 
 def _changes(tables: Mapping[str, Collection[str]], results: Path) -> dict[Path, dict[str, Recorded]]:
-    """The files that are not as they should be, with what they should hold."""
+    """The files that have to change, with their new contents."""
     before = {path: read_lines(path) for path in table_files(results)}
     after = {path: dict(lines) for path, lines in before.items()}
     for table, names in tables.items():
@@ -140,7 +140,7 @@ def _epochs_path(table: Path) -> Path:
 
 
 def _sort_key(run: Recorded) -> tuple[Any, ...]:
-    """Noise, anchors, method with its options, seed: as a person would look for it."""
+    """Sort by noise, anchors, method with its options, and seed."""
     config = run.config
     words = re.split(r"([0-9]+)", config.get("noise") or "")  # words and numbers in turn
     noise = [int(word) if number % 2 else word for number, word in enumerate(words)]
@@ -148,7 +148,7 @@ def _sort_key(run: Recorded) -> tuple[Any, ...]:
     return noise, config.get("remove_anchors") or 0.0, config["method"], options, config["seed"], run.name
 
 
-# Reading. A file is read once, and again when it has changed.
+# Reading. A file is read again only if it has changed.
 
 _READ: dict[Path, tuple[tuple[int, int, int], Any]] = {}
 
@@ -170,7 +170,7 @@ def read_lines(path: Path) -> dict[str, Recorded]:
 
 def _parse_lines(path: Path) -> dict[str, Recorded]:
     runs = {}
-    # Not splitlines, which would also split at rarer signs within a name.
+    # Not splitlines, which would also split at rarer characters within a name.
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if not line:
             continue
@@ -187,7 +187,7 @@ def _parse_lines(path: Path) -> dict[str, Recorded]:
 
 
 def read_epochs(path: Path) -> dict[str, list[Epoch]]:
-    """The epochs of a table's runs, by name of the run; none if there is no such file."""
+    """The epochs of a table's runs, by name of the run; empty if there is no such file."""
     return _read_once(path, _parse_epochs) if path.is_file() else {}
 
 
@@ -219,7 +219,7 @@ def read_run_folder(name: str, results: Path) -> Recorded | None:
 
 
 def _read_matrix(path: Path) -> Matrix:
-    """A matrix as it was written, with None for what is not a number."""
+    """A matrix as written, with None for entries that are not finite."""
     try:
         matrix = np.loadtxt(path, delimiter=",", ndmin=2)
     except ValueError as error:
@@ -233,7 +233,7 @@ def _write_lines(path: Path, runs: Iterable[Recorded]) -> None:
 
 
 def _write_epochs(path: Path, runs: Iterable[Recorded]) -> None:
-    """A row an epoch, in the order of the lines."""
+    """Write one row per epoch, in the order of the lines."""
     import pyarrow as pa
     from pyarrow import parquet
 

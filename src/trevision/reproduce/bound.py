@@ -3,8 +3,8 @@
     E[R] - R <= 2 B C L (sqrt(2 d log 2) + 1) prod_i M_i / sqrt(n) + C M sqrt(log(1 / delta) / (2 n))
 
 R is the weighted risk of Eq. 3 on n rows with noisy labels (Xia et al. 2019, Theorem 1). The first term is
-the complexity of the network (Golowich et al. 2018), the second what chance may add. docs/bound.md says what
-each letter is taken to be here, and why the bound is loose.
+the complexity of the network (Golowich et al. 2018), the second is due to chance. docs/bound.md says how
+each letter is computed here, and why the bound is loose.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear map of the network: the Frobenius norms of its matrix, and of what it is stored as."""
+    """One linear layer of the network, with Frobenius norms of its matrix and its stored weights."""
 
     name: str
     kernel_norm: float
-    """The norm of the weight as stored: for a convolution, of its kernel."""
+    """The norm of the stored weight; for a convolution, of its kernel."""
     norm: float
-    """M_i, the norm of the matrix: a convolution's holds its kernel once for every output position."""
+    """M_i, the norm of the matrix. A convolution's matrix holds its kernel once per output position."""
     bias_norm: float
-    """The norm of what the layer adds, at all positions; 0 without a bias."""
+    """The norm of the bias at all positions; 0 without a bias."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Bound:
     rows: int
     """n."""
     delta: float = 0.05
-    """The probability with which the bound may fail."""
+    """The probability that the bound fails."""
     lipschitz: float = 1.0
     """L, of the cross-entropy as a function of one logit."""
 
@@ -77,12 +77,12 @@ class Bound:
 
     @property
     def total(self) -> float:
-        """The bound as the theorem states it, for the weights alone."""
+        """The bound as the theorem states it, without biases."""
         return self.complexity + self.chance
 
     @property
     def total_with_biases(self) -> float:
-        """The bound of the network with its biases, as weights of a constant input of 1.
+        """The bound of the network with biases, treated as weights of a constant input of 1.
 
         A layer's matrix is then [[W, b], [0, 1]], the last layer's [W, b], and a row's norm sqrt(B^2 + 1).
         """
@@ -103,7 +103,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Gap:
-    """The weighted risk of Eq. 3 on noisy labels, where the network was trained and where it was not."""
+    """The weighted risk of Eq. 3 on noisy labels, for training and for validation rows."""
 
     training_risk: float
     validation_risk: float
@@ -111,7 +111,7 @@ class Gap:
 
     @property
     def gap(self) -> float:
-        """What the theorem bounds, with the validation risk for the expected one."""
+        """The gap that the theorem bounds, with the validation risk as the expected risk."""
         return self.validation_risk - self.training_risk
 
 
@@ -127,18 +127,18 @@ class RunBound:
 def bound_of_run(
     folder: Path, delta: float = 0.05, data_dir: Path | None = None, progress: Progress | None = None
 ) -> RunBound:
-    """The bound for the model in a run's folder, on the rows it was trained on.
+    """The bound for the model of a run, on its training rows.
 
     Parameters
     ----------
     folder
         A finished run with its model.
     delta
-        The probability with which the bound may fail.
+        The probability that the bound fails.
     data_dir
         Where to look for data files first.
     progress
-        Is told how far a download or a measurement has come.
+        Called with the progress of a download or a measurement.
 
     Returns
     -------
@@ -168,14 +168,14 @@ def bound_of_run(
 
 
 def is_valid(transition: np.ndarray) -> bool:
-    """The theorem's condition on T: no entry below zero, and in each row the diagonal above all others."""
+    """The theorem's condition on T: no negative entry, and the diagonal is the largest of each row."""
     others = np.where(np.eye(len(transition), dtype=bool), -np.inf, transition)
     return bool((transition >= 0).all() and (transition.diagonal() > others.max(axis=1)).all())
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the theorem needs to know of some rows."""
+    """The numbers that the theorem needs of some rows."""
 
     risk: float
     largest_loss: float
@@ -216,10 +216,10 @@ def measure(model: NoisyLabelModel, transition: Tensor, x: Rows, noisy_labels: T
 
 
 def linear_layers(network: nn.Module, shape: tuple[int, ...]) -> tuple[Layer, ...]:
-    """The linear maps of a plain feed-forward network for samples of `shape`, in the order of its modules.
+    """The linear layers of a plain feed-forward network for samples of `shape`, in the order of its modules.
 
-    The theorem is about such networks only, so one with other parameters than those of linear layers and
-    convolutions (a ResNet: batch normalisation, and shortcuts around it) is refused.
+    The theorem is only about these networks. Parameters outside linear layers and convolutions, such as the
+    batch normalisation of a ResNet, raise a ValueError.
     """
     modules = {
         name: module
@@ -240,7 +240,7 @@ def linear_layers(network: nn.Module, shape: tuple[int, ...]) -> tuple[Layer, ..
             layers.append(Layer(name, _norm(module.weight), _norm(module.weight), bias))
             continue
         assert isinstance(module, nn.Conv2d)
-        # LeNet computes its first convolution together with the pooling behind it, not by a call of its own.
+        # LeNet computes its first convolution together with the pooling, without calling the layer.
         size = sizes.get(name, tuple(shape[1:]) if number == 0 else None)
         if size is None:
             raise ValueError(f"network must call its layer {name} in forward for its norm to be known")
@@ -249,9 +249,9 @@ def linear_layers(network: nn.Module, shape: tuple[int, ...]) -> tuple[Layer, ..
 
 
 def _convolution(name: str, conv: nn.Conv2d, size: tuple[int, ...]) -> Layer:
-    """A convolution as a matrix: each kernel entry stands in it once for each output that it reaches.
+    """A convolution as a matrix: each kernel entry occurs once per output that it contributes to.
 
-    At the borders an entry that would read padding stands for nothing, so the count differs by entry.
+    At the borders, entries that would read padding do not contribute, so the counts differ.
     """
     if isinstance(conv.padding, str) or conv.padding_mode != "zeros":
         raise ValueError(f"network must pad {name} with a number of zeros, got {conv.padding!r}")
@@ -270,7 +270,7 @@ def _convolution(name: str, conv: nn.Conv2d, size: tuple[int, ...]) -> Layer:
 
 
 def _input_sizes(network: nn.Module, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Height and width of what each convolution is called with."""
+    """Height and width of the input of each convolution."""
     sizes: dict[str, tuple[int, ...]] = {}
     hooks = [
         module.register_forward_pre_hook(

@@ -1,4 +1,4 @@
-"""Finished runs as cells of a table: a pure function of recorded configs and results."""
+"""Cells of a table, computed from recorded configs and results only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run's result, and how it is written. `of` gives None if a result has no such number."""
+    """A number in a run's result, and how it is printed. `of` returns None if a result has no such number."""
 
     name: str
     title: str
@@ -62,18 +62,33 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: the numbers of its finished runs, the published mean and std, and the seeds that lack one."""
+    """One cell of a table.
+
+    Attributes
+    ----------
+    values : tuple of float
+        The numbers of its finished runs.
+    published : tuple of float, or None
+        The published mean and standard deviation.
+    failed, missing : tuple of int
+        Seeds of failed and of missing runs.
+    collapsed : tuple of int
+        Seeds of finished runs whose classifier or T is useless.
+    older : tuple of int
+        Seeds of finished runs made by older code.
+    unavailable : str
+        Why this version cannot do the runs; empty if it can.
+    seconds : float
+        The total time of its runs.
+    """
 
     values: tuple[float, ...]
     published: tuple[float, float | None] | None = None
     failed: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
     collapsed: tuple[int, ...] = ()
-    """Seeds of finished runs whose classifier or T is of no use."""
     older: tuple[int, ...] = ()
-    """Seeds of finished runs that older code made."""
     unavailable: str = ""
-    """Why no run can be made."""
     seconds: float = 0.0
 
     @property
@@ -86,7 +101,7 @@ class Cell:
 
     @property
     def std(self) -> float | None:
-        """The standard deviation of the sample (ddof=1); one run has none."""
+        """The standard deviation of the sample (ddof=1); None for a single run."""
         return float(np.std(self.values, ddof=1)) if self.n > 1 else None
 
     @property
@@ -104,7 +119,7 @@ class Table:
     failures: dict[str, str]
     """Why runs failed, by their label."""
     older: dict[str, int]
-    """The numerics of the runs that older code made, by name of the run."""
+    """The numerics of the runs made by older code, by name of the run."""
 
     @property
     def runs(self) -> int:
@@ -154,9 +169,9 @@ def _cell(plan: Plan, row: Row, noise: str, measure: Measure, runs: list[tuple[i
 
 
 def _collapsed(plan: Plan, how: Outcome) -> bool:
-    """Whether a run is of no use: test accuracy below 50 %, or a T that is not made of numbers.
+    """Whether a run is useless: test accuracy below 50 %, or a T that is not finite.
 
-    Only asked in tables that measure T against its floor: on CIFAR-100, 50 % would be a success.
+    Only for tables that measure T against its floor: on CIFAR-100, 50 % would be a success.
     """
     result = how.result
     if how.state != "finished" or how.reason or "transition_floor" not in plan.spec.measures:

@@ -31,14 +31,14 @@ class Curve:
 
     @property
     def std(self) -> np.ndarray:
-        """Of the sample (ddof=1); zero where there is one run."""
+        """The standard deviation of the sample (ddof=1); zero for a single run."""
         return self.values.std(axis=0, ddof=1) if len(self.values) > 1 else np.zeros(len(self.epochs))
 
 
 def error_curves(plan: Plan, results: Path) -> dict[tuple[Row, str], Curve]:
     """The error of T after each epoch of the plan's stage, over its finished runs.
 
-    Epoch 0 is T-hat. Where runs stopped at different epochs, the curve ends with the first of them.
+    Epoch 0 is T-hat. If runs stopped at different epochs, the curve ends where the first run stopped.
     """
     runs: dict[tuple[Row, str], list[list[float]]] = {}
     for run in planned_runs(plan):
@@ -57,12 +57,12 @@ def error_curves(plan: Plan, results: Path) -> dict[tuple[Row, str], Curve]:
 
 
 def draw_curves(path: Path, plan: Plan, curves: dict[tuple[Row, str], Curve]) -> None:
-    """Draw a panel a noise, a line a row, the standard deviation shaded.
+    """Draw a panel per noise and a line per row, with the standard deviation shaded.
 
     Parameters
     ----------
     path
-        The picture's.
+        The picture to write.
     plan
         Its rows and noises.
     curves
@@ -100,7 +100,7 @@ def draw_curves(path: Path, plan: Plan, curves: dict[tuple[Row, str], Curve]) ->
 
 
 def write_curves(path: Path, curves: dict[tuple[Row, str], Curve]) -> None:
-    """The curves as CSV, a line an epoch."""
+    """Write the curves as CSV, one line per epoch."""
 
     def write(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:

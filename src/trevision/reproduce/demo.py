@@ -1,4 +1,4 @@
-"""The demonstration: is T-Revision worth it, on data that every machine has?"""
+"""The demonstration: plain training and T-Revision compared on scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Demo:
-    """The results by (method, seed), and where the picture of T lies."""
+    """The results by (method, seed), and the path of the picture of T."""
 
     results: dict[tuple[str, int], dict[str, Any]]
     picture: Path
@@ -46,14 +46,14 @@ def demonstrate(
     watch: Callable[[str], AbstractContextManager[Progress]],
     threads: int = 1,
 ) -> Demo:
-    """Train each method with each seed on digits with half of the labels wrong; draw T of the first seed.
+    """Train each method with each seed on digits with half of the labels wrong, and draw T of the first seed.
 
     Parameters
     ----------
     folder
-        Where the run folders and the picture go.
+        The folder for the run folders and the picture.
     watch
-        Given the name of a run, what shows its progress.
+        Takes the name of a run and returns the observer of its progress.
     threads
         CPU threads of a run.
 

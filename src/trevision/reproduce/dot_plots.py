@@ -1,4 +1,4 @@
-"""Tables as dot plots: a panel a noise, a line a row, a dot a cell with its standard deviation."""
+"""Tables as dot plots: a panel per noise, a line per row, a dot per cell with its standard deviation."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PANELS_ABREAST = 3
 ACCURACIES = (10, 50, 80, 90, 95, 98, 99, 99.5, 99.8)
 """The marks of an axis that is logarithmic in the error."""
 LEAST_RATIO, LEAST_WRONG = 0.1, 0.05
-"""The least values on logarithmic axes, of multiples of the floor and percent wrong; less is drawn there."""
+"""Minimum of the logarithmic axes (multiples of the floor, percent wrong); smaller values are clipped."""
 
-Dot = tuple[float, float]  # mean and standard deviation; nan where there is no number
+Dot = tuple[float, float]  # mean and standard deviation; nan if there is no number
 NOWHERE = (math.nan, 0.0)
 
 
 @dataclass(frozen=True)
 class Dots:
-    """The dots of one kind of number, in each panel a dot a row, and how they look."""
+    """The dots of one kind of number, one per row in each panel, and their style."""
 
     label: str
     colour: str
@@ -64,7 +64,7 @@ def draw_error_to_floor(path: Path, table: FloorTable) -> None:
     means = [mean for kind in kinds for mean in kind.means]
     low, high = 0.8 * min([1.0, *means]), 1.3 * max([2.0, *means])
 
-    # Not 0.2, for which the width of the first mark leaves no room.
+    # Not 0.2: the first mark is so wide that the two would overlap.
     marks = {LEAST_RATIO: f"\N{LESS-THAN OR EQUAL TO} {LEAST_RATIO:g}", 0.5: "0.5"}
     marks |= {m * 10.0**k: f"{m * 10.0**k:g}" for k in range(6) for m in (1, 2, 5)}
 
@@ -171,7 +171,7 @@ def _draw_dots(axis: Any, kind: Dots, panel: str) -> None:
 
 
 def _logarithmic(axis: Any, low: float, high: float, marks: Mapping[float, str]) -> None:
-    # Where a deviation exceeds its mean, its bar leaves the panel to the left instead of vanishing.
+    # If a deviation exceeds its mean, its bar is clipped at the left and does not vanish.
     axis.set_xscale("log", nonpositive="clip")
     axis.set_xlim(low, high)
     inside = {value: text for value, text in marks.items() if low <= value <= high}
@@ -193,7 +193,7 @@ def _wrong_percent(cell: Cell) -> Dot:
 
 
 def _at_least(least: float, dot_of: Callable[[Cell], Dot]) -> Callable[[Cell], Dot]:
-    """The same dots, but none below `least`; a missing dot stays missing."""
+    """The same dots, moved up to `least` if below it; a missing dot stays missing."""
 
     def dot(cell: Cell) -> Dot:
         mean, std = dot_of(cell)

@@ -1,4 +1,4 @@
-"""How long runs will take, from those recorded."""
+"""Estimate how long runs take, from recorded runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Like = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of work that is left, and the runs of unknown length: nothing like them is recorded."""
+    """Seconds of remaining work, and runs of unknown length because no similar run is recorded."""
 
     seconds: float
     unknown: tuple[Planned, ...]
@@ -38,7 +38,7 @@ class Record:
         self.update()
 
     def update(self) -> None:
-        """Read the runs that have been finished since."""
+        """Read the runs that have finished since the last call."""
         for name in sorted(finished_names(self.results) - self._seen):
             self._seen.add(name)
             self._add(name)
@@ -53,20 +53,20 @@ class Record:
                 seconds[epoch["stage"]] += epoch["seconds"]
             likes = _likes(run.config)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return  # an estimate is no reason to stop for a damaged folder
+            return  # a damaged folder must not stop an estimate
         for like in likes:
             for stage, value in seconds.items():
                 self._times[like][stage].append(value)
 
     def stages(self, run: Planned) -> dict[str, float] | None:
-        """The expected seconds of each stage of a run; None if nothing like it is recorded."""
+        """The expected seconds of each stage of a run; None if no similar run is recorded."""
         for like in _likes(canonical(run_config(run.source, run.settings))):
             if like in self._times:
                 return {stage: sum(times) / len(times) for stage, times in self._times[like].items()}
         return None
 
     def estimate(self, runs: Iterable[Planned], hardware: Hardware) -> Estimate:
-        """The work left in `runs`, shared stages counted once and finished ones not at all."""
+        """The remaining work of `runs`. Shared stages count once, finished stages not at all."""
         seconds, unknown = 0.0, []
         counted: set[str] = set()
         for run in runs:
@@ -83,7 +83,7 @@ class Record:
 
 
 def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
-    """The narrow and the wide kind of a run: runs of a kind take about as long.
+    """A narrow and a wide kind of a run; runs of the same kind take about as long.
 
     Noise and seed hardly matter.
     """
@@ -91,12 +91,12 @@ def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
     method = METHODS.get(config["method"])
     own = None if method is None else method.own_estimator
     estimator = config.get("options", {}).get("estimator") or own or usual_estimator(config["source"])
-    base += (find_estimator(estimator).needs_out_of_sample,)  # all that do train the same folds
+    base += (find_estimator(estimator).needs_out_of_sample,)  # if so, folds are trained too
     return (*base, config.get("remove_anchors"), "strict"), (*base, "loose")
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people.
+    """A readable duration.
 
     >>> in_words(42), in_words(100), in_words(5000)
     ('42 s', '2 min', '1 h 23 min')

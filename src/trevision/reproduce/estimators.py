@@ -1,7 +1,7 @@
-"""Every estimator of T on the same predictions, as one run that trains no classifier.
+"""A run that compares all estimators of T on the same predictions, without a classifier.
 
-Stage 1 is trained once for each fold, all estimators read T off these out-of-sample predictions, and
-result.json tells of each how near it came, under its name in `estimates`.
+Stage 1 is trained once for each fold. All estimators use these out-of-sample predictions. result.json has the
+errors of each under its name in `estimates`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from trevision.runs.settings import Hardware, Settings, run_config
 from trevision.training.checkpoint import Store
 
 ESTIMATORS = "estimators"
-"""The method in the config of such a run."""
+"""The method in the config of a comparison."""
 CLEANLAB = "cleanlab"
 
 
 def estimator_names() -> tuple[str, ...]:
-    """All estimators that take part: those of this package, and cleanlab's."""
+    """The names of all compared estimators: those of this package, and cleanlab's."""
     return (*OURS, CLEANLAB)
 
 
 def lacking(name: str) -> str:
-    """Why an estimator cannot take part; empty if it can."""
+    """Why an estimator cannot be used; empty if it can."""
     if name == CLEANLAB and importlib.util.find_spec("cleanlab") is None:
         return "cleanlab is not installed: pip install 'trevision[bench]'"
     return "" if name in estimator_names() else f"there is no estimator {name} in this version"
@@ -52,10 +52,10 @@ def compare_estimators(
     store: Store | None = None,
     keep_model: bool = False,
 ) -> dict[str, Any]:
-    """Compare the estimators on one sample of noisy labels, into `folder`; arguments as for `run`.
+    """Compare the estimators on one sample of noisy labels, in `folder`. Arguments as for `run`.
 
-    A finished comparison is left as it is, unless an estimator failed or has been added since: then it is
-    made again. `keep_model` keeps the predictions.
+    A finished comparison is repeated only if an estimator failed or has been added since. `keep_model` keeps
+    the predictions.
     """
     names = [name for name in estimator_names() if not lacking(name)]
     finished = RunFolder(folder).finished_result(run_config(source, settings))
@@ -66,24 +66,24 @@ def compare_estimators(
     begun = begin(source, settings, folder, hardware, data_dir, store=store)
     problem, truth = begun.problem, begun.truth
     data, runtime = problem.data, problem.runtime
-    found = cross_fit(problem)
-    probs, labels = found.rows(data)
+    predicted = cross_fit(problem)
+    probs, labels = predicted.rows(data)
     estimates = {}
     for name in names:
         transition, estimates[name] = _try(name, probs, labels, truth)
         if transition is not None and runtime.fabric.is_global_zero:
             write_transition(folder / f"transition-{name}.csv", transition)
     result = {
-        **described(settings, found.history, begun.dataset.notes),
-        "folds": found.folds,
+        **described(settings, predicted.history, begun.dataset.notes),
+        "folds": predicted.folds,
         "transition_floor": transition_floor(data, truth),
         "estimates": estimates,
-        "warnings": [*problem.warnings, *found.warnings],
+        "warnings": [*problem.warnings, *predicted.warnings],
     }
     if runtime.fabric.is_global_zero:
-        RunFolder(folder).write_metrics(found.history)
+        RunFolder(folder).write_metrics(predicted.history)
         if keep_model:
-            RunFolder(folder).save_out_of_sample(found, data)
+            RunFolder(folder).save_out_of_sample(predicted, data)
         write_json(folder / "result.json", result)
         runtime.store.clear()
     runtime.fabric.barrier()
@@ -93,19 +93,19 @@ def compare_estimators(
 def _try(
     name: str, probs: np.ndarray, labels: np.ndarray, truth: Truth
 ) -> tuple[FloatArray | None, dict[str, Any]]:
-    """T by one estimator, and what there is to tell of it: how good and how fast, or why there is none."""
+    """T by one estimator, with its error, AUC and seconds; or None and the error message."""
     began = time.perf_counter()
     try:
         transition, p_given = _by_cleanlab(probs, labels) if name == CLEANLAB else _ours(name, probs, labels)
-    except Exception as error:  # what one estimator cannot do must not cost the others their numbers
+    except Exception as error:  # the failure of one estimator must not stop the others
         return None, {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
     seconds = time.perf_counter() - began
     area = None
     if truth.true_train_y is not None:
         true = truth.true_train_y.cpu().numpy()  # the training rows come first
         area = auc(labels[: len(true)] != true, p_given[: len(true)])
-    told = {"transition_error": error_of(transition, truth), "wrong_label_auc": area}
-    return transition, told | {"seconds": round(seconds, 3)}
+    scores = {"transition_error": error_of(transition, truth), "wrong_label_auc": area}
+    return transition, scores | {"seconds": round(seconds, 3)}
 
 
 def _ours(name: str, probs: np.ndarray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -120,7 +120,7 @@ def _ours(name: str, probs: np.ndarray, labels: IntArray) -> tuple[FloatArray, F
 
 
 def _by_cleanlab(probs: np.ndarray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
-    """T by cleanlab, and its own score of every label: the probability that the model gives it."""
+    """T by cleanlab, and its score of every label: the model's probability of the label."""
     from cleanlab.count import estimate_py_and_noise_matrices_from_probabilities
     from cleanlab.rank import get_label_quality_scores
 

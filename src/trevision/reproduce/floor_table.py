@@ -1,7 +1,7 @@
-"""Tables beyond the paper: the error of T beside its sampling floor, and other measures.
+"""Tables beyond the paper: the error of T compared with its sampling floor, and other measures.
 
-Its columns are noises with anchor points ("A") and without ("N/A"). A terminal gets a small table for each
-column with all measures; files have one for each measure with all columns.
+Columns are noises with anchor points ("A") and without ("N/A"). The terminal shows a small table per column
+with all measures; files have a table per measure with all columns.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FloorTable:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Each row once, although a plan has it with and without anchor points."""
+        """Each row once, although a plan may have it both with and without anchor points."""
         return [row for row in self.plan.rows if row.anchors == self.plan.anchors[0]]
 
     @cached_property
@@ -102,7 +102,7 @@ class FloorTable:
 
     @property
     def older(self) -> dict[str, int]:
-        """The numerics of the runs that older code made, by name of the run."""
+        """The numerics of the runs made by older code, by name of the run."""
         return self.tables["transition_error"].older
 
     def cell(self, measure: str, row: Row, column: Column) -> Cell:
@@ -112,7 +112,7 @@ class FloorTable:
         return self.tables[measure].measure.digits
 
     def floor(self, column: Column) -> str:
-        """The sampling floor of a column, from the row with the most runs: all have the same samples."""
+        """The sampling floor of a column, from the row with the most runs: all rows have the same samples."""
         cells = [self.cell("transition_floor", row, column) for row in self.rows]
         return spread(max(cells, key=lambda cell: cell.n), self.digits("transition_floor")) or DASH
 
@@ -121,7 +121,7 @@ class FloorTable:
         return max(cell.n for cell in self.tables["seconds"].cells.values())
 
     def rows_of(self, measure: str) -> list[Row]:
-        """The rows that have this measure, or may once they are run; all of them if none has.
+        """The rows that have this measure, or may have it once they are run; all rows if none has it.
 
         An estimator alone has no accuracy, and some methods have no T.
         """
@@ -168,7 +168,7 @@ def column_title(table: FloorTable, column: Column) -> str:
 
 
 def by_measure(table: FloorTable, measure: str, anchors: Anchors) -> Grid:
-    """One measure in the columns with or without anchor points; above the error of T, its floor.
+    """One measure in the columns with or without anchor points. The error of T has its floor above it.
 
     Parameters
     ----------
@@ -199,12 +199,12 @@ def by_measure(table: FloorTable, measure: str, anchors: Anchors) -> Grid:
 
 
 def title(table: FloorTable) -> str:
-    """What the numbers are, of what, and how they were made."""
+    """The table's title: subject, and departures from the paper."""
     return "; ".join([subject(table.plan), *table.plan.departures, SPREAD])
 
 
 def markdown(table: FloorTable) -> str:
-    """A section a measure."""
+    """One section per measure."""
     note = older_note(table.older)
     parts = [f"{escape_markdown(title(table))}.\n", *([f"{escape_markdown(note)}.\n"] if note else [])]
     for measure, heading in SECTIONS.items():
@@ -214,7 +214,7 @@ def markdown(table: FloorTable) -> str:
 
 
 def latex(table: FloorTable) -> str:
-    """A table a measure, for booktabs."""
+    """One table per measure, for booktabs."""
     return "\n".join(
         latex_grid(
             f"{title(table)}. {heading}", *by_measure(table, measure, anchors), older_note(table.older)
@@ -260,6 +260,6 @@ def floor_page(table: FloorTable, error_picture: str, accuracy_picture: str) -> 
 
 
 def _notes(table: FloorTable) -> list[str]:
-    """How the numbers are to be read."""
+    """Notes on how to read the numbers."""
     of_estimators = [ABOUT_ESTIMATORS] if any(row.is_estimator for row in table.rows) else []
     return [ABOUT_ERROR, *of_estimators, ABOUT_WRONG_LABELS, ABOUT_SECONDS, ABOUT_COLLAPSE]

@@ -1,4 +1,4 @@
-"""The grid: runs of a table, each done once, by several workers that never train the same stage twice."""
+"""The grid: do the runs of a table with several workers, without training a stage twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUSY = "{} must not be worked on by two commands at once, and another trevision 
 
 
 class Watch(Protocol):
-    """Told of the grid's progress."""
+    """Called with the grid's progress."""
 
     def started(self, run: Planned) -> None: ...
 
@@ -35,7 +35,7 @@ class Watch(Protocol):
 
 
 class Unwatched:
-    """Nobody is told."""
+    """Shows nothing."""
 
     def started(self, run: Planned) -> None: ...
 
@@ -46,7 +46,7 @@ class Unwatched:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the runs of a grid have in common, besides their settings."""
+    """What all runs of a grid share: the folder of results, hardware and data."""
 
     results: Path
     hardware: Hardware
@@ -65,23 +65,23 @@ def run_grid(
     watch: Watch | None = None,
     refresh: bool = False,
 ) -> dict[str, Done]:
-    """Do the runs that have no result yet, and record each in the file of its table as soon as it is done.
+    """Do the runs that have no result yet, and record each in the file of its table when it is finished.
 
-    A run is started once every stage that it shares is finished or in nobody's hands, so no two workers
-    train one stage. An error ends its own run only.
+    A run starts only if no other worker is training one of its shared stages, so no stage is trained twice.
+    An error ends only its own run.
 
     Parameters
     ----------
     runs
         The runs of one or several plans.
     conditions
-        What they have in common: the folder of results, hardware and data.
+        The folder of results, hardware and data.
     workers
         Where they are computed.
     watch
-        Is told of the progress.
+        Called with the progress.
     refresh
-        Also run anew what older code made. Until the new run is finished, the recorded one stays.
+        Also repeat runs made by older code. The recorded run stays until the new one is finished.
 
     Returns
     -------
@@ -120,19 +120,19 @@ def run_grid(
 
 
 def _prepare(run: Planned, results: Path) -> None:
-    """Make a run's folder ready for it to be begun or continued."""
+    """Make a run's folder ready to start or continue the run."""
     folder = archive.run_folder(results, run.name)
-    # What failed before is tried again; until it is its turn, it is merely missing.
+    # A failed run is tried again; until then it counts as missing.
     (folder / ERROR_FILE).unlink(missing_ok=True)
     finished = archive.read_run_folder(run.name, results)
     if finished is not None and run.name in archive.read_lines(results / f"{run.table}.jsonl"):
-        shutil.rmtree(folder)  # to be run anew; the file of its table still has it
+        shutil.rmtree(folder)  # the run is repeated; the file of its table still has the old result
 
 
 def record_finished(runs: Iterable[Planned], results: Path) -> None:
-    """Record finished runs that are not in the files of their tables: a command was killed before it did.
+    """Record finished runs that are missing in the files of their tables, as after a killed command.
 
-    If another command is at work in the folder, nothing is recorded now; the next command does it.
+    If another command is working in the folder, nothing is recorded; the next command does it.
     """
     tables = _tables(runs)
     if not archive.unrecorded(tables, results):
@@ -146,7 +146,7 @@ def record_finished(runs: Iterable[Planned], results: Path) -> None:
 
 
 def _tables(runs: Iterable[Planned]) -> dict[str, set[str]]:
-    """The names of runs by the file that they are recorded in."""
+    """The names of runs, by the file in which they are recorded."""
     tables: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         tables[run.table].add(run.name)
@@ -154,7 +154,7 @@ def _tables(runs: Iterable[Planned]) -> dict[str, set[str]]:
 
 
 def _next(waiting: list[Planned], conditions: Conditions, claims: dict[str, set[Path]]) -> Planned | None:
-    """The first run none of whose stages is being trained by another."""
+    """The first run of which no other run is training a stage."""
     claimed = {folder for stages in claims.values() for folder in stages if not is_finished(folder)}
     for run in waiting:
         if claimed.isdisjoint(conditions.job(run).stages.values()):
@@ -163,7 +163,7 @@ def _next(waiting: list[Planned], conditions: Conditions, claims: dict[str, set[
 
 
 def remove_stages(runs: Iterable[Planned], conditions: Conditions) -> int:
-    """Remove the shared stages of finished runs, unless an unfinished run needs them; return how many."""
+    """Remove shared stages of finished runs that no unfinished run needs; return their number."""
     results = conditions.results
     needed: set[Path] = set()
     removable: set[Path] = set()

@@ -1,4 +1,4 @@
-"""One run of a grid, as a worker does it: a result or an error, always in its folder."""
+"""One run of a grid in a worker. It always writes a result or an error to its folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Job:
-    """A run, and where it puts its folder and its shared stages."""
+    """A run, with the folder of results that holds its folder and its shared stages."""
 
     source: str
     settings: Settings
@@ -48,18 +48,18 @@ class Job:
 
 
 def stage_folder(results: Path, key: str) -> Path:
-    """Where a shared stage lies. Newer code does not find what older code trained, and trains it again."""
+    """The folder of a shared stage. It differs by NUMERICS, so stages of older code are trained again."""
     return results / STAGES_FOLDER / _numerics() / key
 
 
 def _numerics() -> str:
-    """The folder for what a version of the numbers trained."""
+    """The subfolder for stages of the current version of the numbers."""
     return f"numerics-{provenance.NUMERICS}"
 
 
 @dataclass(frozen=True)
 class Done:
-    """How a job ended: `error` and `reason` are empty if it went well."""
+    """How a job ended: `error` and `reason` are empty if it succeeded."""
 
     error: str = ""
     reason: str = ""
@@ -67,11 +67,11 @@ class Done:
 
 def work(job: Job) -> Done:
     """Run a job. An error is written to its folder and returned, never raised."""
-    provenance.code()  # as it is when the run begins
+    provenance.code()  # asked now: the checkout may change while the run trains
     try:
         (job.folder / ERROR_FILE).unlink(missing_ok=True)
         with warnings.catch_warnings():
-            # What is doubtful about a result is in result.json; many workers on one terminal help nobody.
+            # result.json has the warnings. Many workers would mix theirs on one terminal.
             warnings.simplefilter("ignore")
             make = compare_estimators if job.settings.method == ESTIMATORS else run
             make(
@@ -80,7 +80,7 @@ def work(job: Job) -> Done:
                 job.folder,
                 job.hardware,
                 job.data_dir,
-                # Newer code does not continue what older code began.
+                # A folder per NUMERICS, so that newer code does not continue a run of older code.
                 store=SharedStore(job.folder / CHECKPOINTS / _numerics(), job.stages),
                 keep_model=job.keep_model,
             )
@@ -98,7 +98,7 @@ def work(job: Job) -> Done:
 
 
 def record_failure(job: Job, done: Done, trace: str | None = None) -> None:
-    """Write to the run's folder why it failed, beside its config.
+    """Write the reason of a failure, and the config, to the run's folder.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ def record_failure(job: Job, done: Done, trace: str | None = None) -> None:
     done
         Its error and the reason.
     trace
-        Where in the code it failed; only for errors that were not foreseen.
+        The traceback; only for unexpected errors.
     """
     job.folder.mkdir(parents=True, exist_ok=True)
     if not (job.folder / "config.json").exists():
         write_json(job.folder / "config.json", run_config(job.source, job.settings))
-    told = {"error": done.error, "reason": done.reason} | ({"traceback": trace} if trace else {})
-    write_json(job.folder / ERROR_FILE, told)
+    failure = {"error": done.error, "reason": done.reason} | ({"traceback": trace} if trace else {})
+    write_json(job.folder / ERROR_FILE, failure)

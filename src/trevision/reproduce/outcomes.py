@@ -1,4 +1,4 @@
-"""How the runs of a plan stand: finished, failed or missing, and made by which code."""
+"""The state of each run of a plan: finished, failed or missing, and by which code."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ERROR_FILE = "error.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run stands: its result, or why there is none.
+    """The state of a run: its result, or why there is none.
 
-    A finished comparison of estimators may have no estimate by the row's, and then tells why.
+    A finished comparison of estimators may lack the row's estimator; `reason` then says why.
     """
 
     state: Literal["finished", "failed", "missing", "unavailable"]
@@ -31,7 +31,7 @@ class Outcome:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the run failed, or an estimator in a run that did not."""
+        """Whether the run failed, or the row's estimator in a finished run."""
         return self.state == "failed" or (self.state == "finished" and bool(self.reason))
 
     @property
@@ -40,14 +40,14 @@ class Outcome:
 
     @property
     def is_older(self) -> bool:
-        """Whether it was made by code whose numbers may differ from the present one's."""
+        """Whether it was made by older code, whose numbers may differ."""
         return self.state == "finished" and self.numerics < provenance.NUMERICS
 
 
 def outcome(run: Planned, results: Path) -> Outcome:
-    """How a run stands, from its folder and the files of tables.
+    """The state of a run, from its folder and the files of tables.
 
-    It is an error if either holds another config under the run's name, or if a file that the config names
+    Raises a ValueError if another config is stored under the run's name, or if a file that the config names
     has changed since.
     """
     folder = run_folder(results, run.name)
@@ -80,7 +80,7 @@ def _check(run: Planned, home: Path, config: dict[str, Any], files: dict[str, An
 
 
 def unfinished(runs: Iterable[Planned], results: Path, refresh: bool = False) -> list[Planned]:
-    """The runs to do, each once: those without a result whose method exists. What failed is tried again.
+    """The runs to do, each once: those without a result whose method exists, and failed runs.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def unfinished(runs: Iterable[Planned], results: Path, refresh: bool = False) ->
     results
         The folder of results.
     refresh
-        Also run anew what older code made.
+        Also repeat runs made by older code.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def unfinished(runs: Iterable[Planned], results: Path, refresh: bool = False) ->
 
 
 def _check_nothing_is_lost(run: Planned, how: Outcome) -> None:
-    """A comparison must not be made anew without an estimator that took part in the recorded one."""
+    """Raise a ValueError if a repeated comparison would lack an estimator of the recorded one."""
     for name in how.result.get("estimates", {}):
         if why := lacking(name):
             raise ValueError(
@@ -117,7 +117,7 @@ def _check_nothing_is_lost(run: Planned, how: Outcome) -> None:
 
 
 def _part(comparison: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """The result of one estimator in a comparison of several; None if it took no part."""
+    """The result of one estimator in a comparison of several; None if it is not part of it."""
     part = comparison["estimates"].get(name)
     if part is None:
         return None

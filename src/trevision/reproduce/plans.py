@@ -20,18 +20,18 @@ from trevision.reproduce.tables import find_spec
 from trevision.runs.settings import Settings
 
 PRETRAINED = "clothing1m"
-"""The data set whose network starts from ImageNet's weights in the paper."""
+"""In the paper, the network for this data set starts from ImageNet weights."""
 
 REMOVED = {"cifar10": 0.2, "cifar100": 0.2}
 REMOVED_ELSEWHERE = 0.4
-"""The share of each class that the "N/A" data lack: 20 % of CIFAR, 40 % of MNIST, in the paper."""
+"""The share of each class that is removed for "N/A"; in the paper, 20 % of CIFAR and 40 % of MNIST."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: a method with its options, and whether anchor points are left in.
+    """One row of a table: a method with its options, with or without anchor points.
 
-    A row that is an estimator alone has the estimator's name; its method is the comparison of all estimators.
+    A row for an estimator alone has the estimator's name; its method is the comparison of all estimators.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for: a table, for one data set, with some of its rows and columns."""
+    """A table for one data set, with some of its rows and columns."""
 
     spec: Spec
     dataset: str
@@ -79,7 +79,7 @@ class Plan:
 
     @property
     def record_name(self) -> str:
-        """The name of the files that its runs are recorded in: what, on what, how."""
+        """The name of the files in which its runs are recorded: table, data set, schedule and so on."""
         parts = [self.spec.name, Path(self.dataset).stem, self.schedule, self.network]
         parts.append(None if self.train_size is None else f"n{self.train_size}")
         parts.append(None if self.pretrained is None else Path(self.pretrained).stem)
@@ -88,14 +88,14 @@ class Plan:
 
     @property
     def stem(self) -> str:
-        """The name of the files that it is shown in; a part of a table does not replace the whole."""
+        """The name of the files that show it. A part of a table gets another name than the whole table."""
         names = tuple(dict.fromkeys(row.name for row in self.rows))
         is_whole = names == self.spec.row_names and self.noises == self.spec.noises
         return self.record_name if is_whole else f"{self.record_name}-part"
 
     @property
     def departures(self) -> list[str]:
-        """How data and network are not the paper's; if there is anything, its numbers are not shown."""
+        """How data and network differ from the paper's. If they do, published numbers are not shown."""
         departures = [] if self.train_size is None else [f"{self.train_size} training rows"]
         departures += [] if self.network is None else [f"network {self.network}"]
         if self.dataset == PRETRAINED:
@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def anchors(self) -> tuple[Anchors, ...]:
-        """What its rows are with and without."""
+        """Whether its rows are with anchor points, without, or both."""
         return tuple(dict.fromkeys(row.anchors for row in self.rows))
 
     def seeds_of(self, row: Row) -> range:
@@ -122,7 +122,7 @@ class Planned:
     source: str
     settings: Settings
     table: str
-    """The name of the files that it is recorded in."""
+    """The name of the files in which it is recorded."""
 
     @property
     def name(self) -> str:
@@ -153,7 +153,7 @@ def make_plan(
     Parameters
     ----------
     name
-        The table's, in `tables.SPECS`.
+        The table's name in `tables.SPECS`.
     dataset
         A named data set or a file.
     methods, noises
@@ -161,9 +161,9 @@ def make_plan(
     schedule
         The table's own if not given.
     seeds
-        Runs of each cell.
+        Runs per cell.
     seeds_without_anchors
-        Runs of each cell without anchor points; the table's own number if not given, none if 0.
+        Runs per cell without anchor points; the table's own number if not given, none if 0.
     how
         Network, train_size, pretrained and trusted, as in `Plan`.
 
@@ -208,7 +208,7 @@ def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
     Parameters
     ----------
     text
-        The row's name. One of the table's own may be lacking in this version; any other must exist.
+        The row's name. A row of the table may be missing in this version; any other must exist.
     anchors
         With anchor points ("A") or without.
     spec
@@ -246,7 +246,7 @@ def _value(text: str) -> Any:
 
 
 def planned_runs(plan: Plan) -> list[Planned]:
-    """The runs of a plan, whole tables of one seed first, so that an early stop still leaves a table."""
+    """The runs of a plan, seed by seed, so that an early stop still leaves a whole table."""
     runs = []
     for seed in range(max(plan.seeds, plan.seeds_without_anchors)):
         for noise in plan.noises:

@@ -29,12 +29,12 @@ CSV_HEADER = (
 
 
 def ours(cell: Cell, digits: int = 2) -> str:
-    """Mean ± std (n), with what is lacking: `98.31 ± 0.10 (2), 1 failed`; a dagger marks older code."""
+    """Mean ± std (n) and what is missing: `98.31 ± 0.10 (2), 1 failed`. A dagger marks older code."""
     return ", ".join(filter(None, (marked(spread(cell, digits), cell), lacking(cell)))) or DASH
 
 
 def marked(text: str, cell: Cell) -> str:
-    """The text of a cell with a dagger, if older code made one of its runs."""
+    """The text of a cell, with a dagger if one of its runs was made by older code."""
     return f"{text}{DAGGER}" if text and cell.older else text
 
 
@@ -61,7 +61,7 @@ def spread(cell: Cell, digits: int = 2, said: int | None = None) -> str:
     digits
         Decimals.
     said
-        A number of runs that is shown elsewhere: n is left out if it is the same.
+        A number of runs that is shown elsewhere; n is left out if it is equal.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def spread(cell: Cell, digits: int = 2, said: int | None = None) -> str:
 
 
 def lacking(cell: Cell) -> str:
-    """What a cell lacks: `1 failed, 1 missing`; empty if nothing."""
+    """What is missing in a cell: `1 failed, 1 missing`; empty if nothing."""
     if cell.unavailable and not cell.n:
         return "unavailable"
     counts = {"failed": cell.failed, "missing": cell.missing, "collapsed": cell.collapsed}
@@ -82,7 +82,7 @@ def lacking(cell: Cell) -> str:
 
 
 def paper(cell: Cell, digits: int = 2) -> str:
-    """The published mean ± std; a dash where the paper has no number."""
+    """The published mean ± std; a dash if the paper has no number."""
     if cell.published is None:
         return DASH
     mean, std = cell.published
@@ -95,7 +95,7 @@ def difference(cell: Cell, digits: int = 2) -> str:
 
 
 def wide(table: Table) -> Grid:
-    """A row a method, and for each noise ours, the paper's and the difference: the paper's own form."""
+    """One row per method; for each noise our number, the paper's and the difference."""
     plan, digits = table.plan, table.measure.digits
     header = ["method"]
     compared = [noise for noise in plan.noises if any(table.cells[r, noise].published for r in plan.rows)]
@@ -114,7 +114,7 @@ def wide(table: Table) -> Grid:
 
 
 def long(table: Table) -> Grid:
-    """A row a cell, for narrow terminals."""
+    """One row per cell, for narrow terminals."""
     digits = table.measure.digits
     header = ["method", "noise", "ours (n)", "paper", "difference"]
     rows = [
@@ -129,7 +129,7 @@ def _by_noise(table: Table) -> list[tuple[tuple[Row, str], Cell]]:
 
 
 def title(table: Table) -> str:
-    """What the numbers are, of what, and how they were made."""
+    """The table's title: subject, measure, and departures from the paper."""
     plan = table.plan
     text = f"{subject(plan)}; {table.measure.title}, {SPREAD}"
     if plan.trusted:
@@ -141,7 +141,7 @@ def title(table: Table) -> str:
 
 
 def subject(plan: Plan) -> str:
-    """What a table is of."""
+    """The subject of a table: its name, title, data set and schedule."""
     return f"{plan.spec.name}: {plan.spec.title}; {Path(plan.dataset).name}, schedule {plan.schedule}"
 
 
@@ -160,7 +160,7 @@ def markdown_grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is: no cell, emphasis, link or tag begins in it."""
+    """Escape text so that Markdown shows it unchanged, without cells, emphasis, links or tags."""
     return re.sub(r"([\\`*_\[\]<>|~&])", r"\\\1", text)
 
 
@@ -175,11 +175,11 @@ def latex_grid(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]
     Parameters
     ----------
     caption
-        What stands above it.
+        The text above the table.
     header, rows
         Its cells.
     note
-        What stands below it, in small print.
+        The small print below it.
 
     Returns
     -------
@@ -215,12 +215,12 @@ _LATEX = {
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is."""
+    """Escape text so that LaTeX prints it unchanged."""
     return "".join(_LATEX.get(sign, sign) for sign in text)
 
 
 def to_csv(*tables: Table) -> str:
-    """A line a cell, each number in a column of its own, for other programs."""
+    """One line per cell, each number in its own column, for other programs."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(CSV_HEADER)
@@ -255,7 +255,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def command(plan: Plan) -> str:
-    """The command that fills this table."""
+    """The command for the runs of this table."""
     words = ["trevision", "reproduce", plan.spec.name, "--dataset", plan.dataset]
     words += ["--schedule", plan.schedule, "--seeds", str(plan.seeds)]
     if plan.seeds_without_anchors != plan.spec.seeds_of_rest(plan.seeds):
@@ -277,7 +277,7 @@ def command(plan: Plan) -> str:
 
 
 def page_head(plan: Plan) -> list[str]:
-    """How a page of documentation begins: what it shows, and the command that fills it."""
+    """The beginning of a documentation page: what it shows, and the command for its runs."""
     return [
         f"# {plan.spec.name}: {plan.spec.title}, {escape_markdown(Path(plan.dataset).name)}, "
         f"`{plan.schedule}`",

@@ -1,9 +1,9 @@
-"""Which stages are the same in several runs, and where they are kept so that one of them trains for all.
+"""Stages that several runs share, so that each is trained only once.
 
-Stage 1 and the folds of cross-fitting do not know which method and which estimator of T they are trained for,
-and `reweight-r` and `forward-r` begin with the whole of `reweight` and `forward`. A shared stage lies in a
-folder named by the hash of all that determines it; a run that finds it finished there takes it over, with its
-history and its seconds, to the same bits.
+Stage 1 and the folds of cross-fitting do not depend on the method or the estimator of T. `reweight-r` and
+`forward-r` begin with all stages of `reweight` and `forward`. The folder of a shared stage is named by the
+hash of everything that determines it. A run that finds the finished stage there uses it, with its history
+and seconds; the result is bit-identical.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STAGES_FOLDER = ".stages"
 
 
 def run_name(source: str, settings: Settings) -> str:
-    """The name of a run's folder in a folder of results: the hash of its config."""
+    """The name of a run's folder: the hash of its config."""
     return json_digest(canonical(run_config(source, settings)))
 
 
@@ -41,7 +41,7 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     first |= _files(source, replace(settings, options=replace(settings.options, prior=None)))
     base |= _files(source, settings)
     folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
-    # A comparison of estimators trains the folds of stage 1, and not stage 1 as a whole.
+    # A comparison of estimators trains the folds of stage 1, but not stage 1 on all rows.
     method = METHODS.get(settings.method)
     whole = ["noisy-posterior"] if method is not None and method.starts_from_estimate else []
     stages = {name: json_digest(first | {"stage": name}) for name in (*folds, *whole)}
@@ -55,15 +55,15 @@ def _without(options: dict[str, Any], names: list[str]) -> dict[str, Any]:
 
 
 def _files(source: str, settings: Settings) -> dict[str, Any]:
-    """The digests of the files that are read: an old name with other contents makes other stages."""
+    """The digests of the files that are read: a file with other contents gives other stages."""
     digests = {name: file["sha256"] for name, file in files_of(source, settings).items()}
     return {"files": digests} if digests else {}
 
 
 def cross_fits(source: str, settings: Settings) -> bool:
-    """Whether a run trains the folds of cross-fitting, as far as its settings tell.
+    """Whether a run trains the folds of cross-fitting, judged by its settings.
 
-    With fewer rows than folds it does not after all: the folders of its folds then stay empty.
+    With fewer rows than folds it does not; the folders of its folds then stay empty.
     """
     if settings.method == ESTIMATORS:
         return True
@@ -72,15 +72,15 @@ def cross_fits(source: str, settings: Settings) -> bool:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a shared stage has been trained to its end."""
+    """Whether a shared stage is finished."""
     return (folder / "finished.pt").exists()
 
 
 class SharedStore:
-    """The stages of one run: the shared ones in folders of their own, the others with the run.
+    """Checkpoints of one run: shared stages in folders of their own, the others in the run's folder.
 
-    A finished stage and one under way are different files, so that whoever waits for a stage need only
-    look, and the one under way is continued by whichever run comes next.
+    A finished and an unfinished stage are different files. So it is enough to look for a file to know that a
+    stage is finished, and the next run can continue an unfinished one.
     """
 
     def __init__(self, own: Path, shared: dict[str, Path]) -> None:
@@ -103,5 +103,5 @@ class SharedStore:
         return None
 
     def clear(self) -> None:
-        """Forget the run's own stages; others may still need the shared ones."""
+        """Remove the run's own stages. Shared stages stay: other runs may need them."""
         self.own.clear()

@@ -1,6 +1,6 @@
-"""What a table or figure is: its rows, its columns and what its cells measure.
+"""The declaration of a table or figure: its rows, its columns and what its cells measure.
 
-Each table is a file in `tables/` that declares a SPEC; what several of them use is here.
+Each table is a file in `tables/` with a `Spec` at module level. Constants that several tables use are here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Anchors = Literal["A", "N/A"]
 Grid = tuple[list[str], list[list[str]]]  # a header and rows
 
 REAL = "real"
-"""The noise that data come with."""
+"""Stands for the noise already in the data."""
 IMAGES = ("mnist", "cifar10", "cifar100")
 BASELINES = ("decoupling", "mentornet", "co-teaching")
 ALL = (*BASELINES, "forward", "reweight", "forward-r", "reweight-r")
@@ -24,35 +24,53 @@ OF_TRANSITION = (
     *("transition_error", "transition_floor", "error_to_floor"),
     *("test_accuracy", "wrong_label_auc", "seconds"),
 )
-"""What tables beyond the paper measure: T beside its sampling floor, and what T is good for."""
+"""Measures of the tables beyond the paper: T against its sampling floor, and what T is used for."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One table or figure."""
+    """One table or figure.
+
+    Attributes
+    ----------
+    name, title : str
+        Its name on the command line, and its title.
+    datasets : tuple of str
+        Its data sets; the first is the default.
+    noises : tuple of str
+        Columns.
+    methods : tuple of str
+        Rows: methods, optionally with options, as in `reweight-r:revision=frozen`.
+    anchors : tuple of {"A", "N/A"}
+        Whether rows are with anchor points ("A"), without ("N/A"), or both.
+    measures : tuple of str
+        What the cells show: names in `cells.MEASURES`.
+    estimators : tuple of str
+        Rows that are an estimator of T alone, without a classifier.
+    schedule : str
+        The default schedule of its runs.
+    seeds_without_anchors : int or None
+        Default maximum of runs per cell without anchor points; None for as many as with them.
+    curves_of : str
+        A stage whose error of T is drawn by epoch, instead of the cells.
+    draw : callable or None
+        For a figure without runs: draws it to a file, and returns a title and a table for the terminal.
+    in_paper : bool
+        Whether the paper has it.
+    """
 
     name: str
     title: str
     datasets: tuple[str, ...] = ()
-    """Data sets that it is made for; the first is used if none is asked for."""
     noises: tuple[str, ...] = ()
-    """Columns."""
     methods: tuple[str, ...] = ()
-    """Rows: methods, each perhaps with options, as in `reweight-r:revision=frozen`."""
     anchors: tuple[Anchors, ...] = ("A",)
-    """Whether rows are with anchor points ("A"), without ("N/A"), or both."""
     measures: tuple[str, ...] = ("test_accuracy",)
-    """What the cells are of: names in `cells.MEASURES`."""
     estimators: tuple[str, ...] = ()
-    """Rows that are an estimator of T alone, without a classifier."""
     schedule: str = "quick"
-    """The schedule of its runs, unless another is asked for."""
     seeds_without_anchors: int | None = None
-    """The most runs of a cell without anchor points, unless others are asked for; None: as with them."""
     curves_of: str = ""
-    """A stage whose error of T is drawn by epoch, in place of the cells."""
     draw: Callable[[Path], tuple[str, Grid]] | None = None
-    """For a figure that needs no runs: draws it to a file, and returns title and table for the terminal."""
     in_paper: bool = True
 
     @property
@@ -60,5 +78,5 @@ class Spec:
         return (*self.estimators, *self.methods)
 
     def seeds_of_rest(self, seeds: int) -> int:
-        """The runs of each cell without anchor points, where those with them have `seeds`."""
+        """The default number of runs per cell without anchor points, if the others have `seeds`."""
         return min(seeds, self.seeds_without_anchors or seeds)

@@ -1,4 +1,4 @@
-"""Where the runs of a grid are computed: processes on this machine, or a Ray cluster."""
+"""Workers for the runs of a grid: processes on this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from trevision.reproduce.job import Done, Job, work
 
 CRASHED = "WorkerCrashed"
 LOCAL = "local"
-# Read when a process loads its libraries, so they are set around its start.
+# Libraries read these variables when they are loaded, so they are set around the start of a process.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 class Workers(Protocol):
-    """Workers that take a job each."""
+    """Workers that do one job each at a time."""
 
     count: int
 
@@ -32,7 +32,7 @@ class Workers(Protocol):
     def start(self, job: Job) -> None: ...
 
     def wait(self, seconds: float) -> list[tuple[Job, Done]]:
-        """The jobs that have ended; waits for one at most about that many seconds."""
+        """The jobs that have ended. Waits at most about this many seconds for the first."""
         ...
 
     def close(self) -> None: ...
@@ -48,7 +48,7 @@ class _Process:
 class ProcessPool:
     """Processes of one thread each on this machine.
 
-    Not concurrent.futures: there the death of one process fails every job of the pool; here it fails its own.
+    Not concurrent.futures: there the death of one process fails every job of the pool, here only its own.
     """
 
     def __init__(self, count: int) -> None:
@@ -67,7 +67,7 @@ class ProcessPool:
             idle = next((worker for worker in self._processes if worker.job is None), None) or self._spawn()
             try:
                 idle.pipe.send(job)
-            except (BrokenPipeError, ConnectionResetError):  # it died while it had nothing to do
+            except (BrokenPipeError, ConnectionResetError):  # it died while it was idle
                 self._bury(idle)
                 continue
             idle.job = job
@@ -98,12 +98,12 @@ class ProcessPool:
         process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
         with _environment(ONE_THREAD):
             process.start()
-        theirs.close()  # so that the end of the process is the end of the pipe
+        theirs.close()  # so that the pipe ends when the process ends
         self._processes.append(_Process(process, mine))
         return self._processes[-1]
 
     def _bury(self, worker: _Process) -> str:
-        """Forget a process that has ended; return how it ended."""
+        """Remove an ended process from the pool; return how it ended."""
         worker.process.join(10)
         code = worker.process.exitcode
         worker.pipe.close()
@@ -116,8 +116,8 @@ class ProcessPool:
 
 
 def _serve(pipe: Connection) -> None:
-    """A worker process: take jobs and answer how each ended, until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
+    """The loop of a worker process: do jobs and report how each ended, until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
@@ -128,7 +128,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """End when the parent is killed: its next start would otherwise meet this process in the same folders."""
+    """End when the parent is killed. Otherwise this process would go on writing to the same folders."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -150,9 +150,9 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 class RayCluster:
-    """A Ray cluster, existing or started here: one CPU (and, on GPUs, one GPU) a job.
+    """A Ray cluster, existing or started here, with one CPU (and, on GPUs, one GPU) per job.
 
-    The machines of a cluster need the same trevision, and must see the folder of results under the same path.
+    All machines need the same version of trevision, and must see the folder of results under the same path.
     """
 
     def __init__(self, address: str, count: int | None = None, gpus: int = 0) -> None:
@@ -178,7 +178,7 @@ class RayCluster:
                 ) from None
         cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.count = cpus if count is None else min(count, cpus)
-        # A worker that dies is a failed run with its reason, so Ray must not try again.
+        # A worker that dies is recorded as a failed run, so Ray must not try again.
         self._work = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(work)
         self._jobs: dict[Any, Job] = {}
 
@@ -191,31 +191,31 @@ class RayCluster:
 
     def wait(self, seconds: float) -> list[tuple[Job, Done]]:
         ended, _ = self._ray.wait(list(self._jobs), num_returns=1, timeout=seconds)
-        told = []
+        results = []
         for reference in ended:
             try:
                 done = self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
                 first_line = (str(error).strip().splitlines() or ["no message"])[0]
                 done = Done(CRASHED, f"its Ray worker ended: {type(error).__name__}: {first_line}")
-            told.append((self._jobs.pop(reference), done))
-        return told
+            results.append((self._jobs.pop(reference), done))
+        return results
 
     def close(self) -> None:
         self._ray.shutdown()
 
 
 def make_workers(count: int | None, ray: str | None, gpus: int = 0) -> Workers:
-    """The workers that the options --workers and --ray ask for.
+    """The workers for the options --workers and --ray.
 
     Parameters
     ----------
     count
-        How many jobs run at a time; None for as many as there are cores.
+        Number of jobs at a time; None for one per core.
     ray
         The address of a Ray cluster, "local" to start one, or None for processes of this machine.
     gpus
-        GPUs that each job of a Ray cluster needs.
+        GPUs per job of a Ray cluster.
 
     Returns
     -------
@@ -234,5 +234,5 @@ def usable_cores() -> int:
 
 
 def absolute(path: Path | None) -> Path | None:
-    """A path that means the same to a worker with another working directory."""
+    """An absolute path, for workers with another working directory."""
     return None if path is None else path.expanduser().absolute()

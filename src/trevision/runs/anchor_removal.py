@@ -1,8 +1,8 @@
-"""Data without anchor points: the clean posterior is estimated, and each class loses its highest.
+"""Data without anchor points: each class loses the rows with the highest clean posterior.
 
-This prepares data: the labels are still clean, and no method takes part. The estimate is a network trained on
-the clean training labels with a short recipe of its own, whatever the schedule of the run; it is kept in the
-user's cache, since every method, noise and seed starts from the same one.
+This happens before noise is added, and no method is involved. The posterior is estimated by a network trained
+on the clean training labels, with a short recipe that does not depend on the run's schedule. It is kept in
+the user's cache, since it is the same for every method, noise and seed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
 
 RECIPE = Phase(epochs=5, lr=2e-2, decay="one-cycle")
-LEAST_STEPS = 400  # small data get more epochs than the recipe says, until these many updates
-SEED = 0  # not the run's: the data that remain are a property of the data set
+LEAST_STEPS = 400  # minimum number of updates: small data get more epochs than the recipe has
+SEED = 0  # not the run's seed: the remaining rows are a property of the data set
 
 
 def remove_anchors(
     dataset: Dataset, share: float, train_size: int | None = None, accelerator: str = "cpu"
 ) -> Dataset:
-    """The data set without the `share` of each class's training rows that are most surely of their class."""
+    """Drop the `share` of each class's training rows with the highest P(Y = class | x)."""
     if dataset.labels_are_noisy:
         raise DataError(f"remove_anchors must be left out for {dataset.name}: its clean labels are not known")
     scores = clean_log_odds(dataset, train_size, accelerator)
@@ -52,7 +52,7 @@ def remove_anchors(
 def clean_log_odds(dataset: Dataset, train_size: int | None = None, accelerator: str = "cpu") -> np.ndarray:
     """log P(Y = i | x) / (1 - P(Y = i | x)) of every training row and class, (n, C), estimated or cached.
 
-    Log-odds and not probabilities, because on easy data 40 % of a float32 posterior is exactly 1.
+    Log-odds are used because on easy data 40 % of float32 probabilities are exactly 1.
     """
     if not isinstance(dataset.train_x, Tensor):
         raise DataError(f"remove_anchors needs {dataset.name} in memory")
@@ -68,7 +68,7 @@ def clean_log_odds(dataset: Dataset, train_size: int | None = None, accelerator:
     }
     name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
     path = cache_folder() / "clean-posteriors" / f"{name}.npy"
-    # Workers that need the same estimate wait for the first of them instead of all computing it.
+    # If several workers need the same estimate, the first computes it and the others wait.
     with locked(path.with_suffix(".lock")):
         known = _read(path, (len(dataset.train_y), dataset.num_classes))
         if known is not None:
@@ -87,11 +87,11 @@ def check_share(share: float) -> None:
 
 
 def drop_highest(posterior: Tensor | np.ndarray, labels: Tensor | np.ndarray, share: float) -> np.ndarray:
-    """Ascending numbers of the rows that stay when each class loses its most typical ones.
+    """The rows that stay, as ascending numbers, when each class loses its most typical rows.
 
     Of the n_i rows with clean label i, the round(share * n_i) with the highest `posterior[:, i]`, the
-    estimated P(Y = i | x), are dropped (Section 4 of Xia et al. 2019, "N/A"); one row of a class always
-    stays. Only the order counts, so log-odds serve as well as probabilities. Of equals the first row goes.
+    estimated P(Y = i | x), are dropped (Section 4 of Xia et al. 2019, "N/A"). At least one row of a class
+    stays. Only the order matters, so log-odds work as well as probabilities. Of equal rows the first goes.
     """
     check_share(share)
     scores, codes = np.asarray(posterior), np.asarray(labels)
@@ -108,7 +108,7 @@ def drop_highest(posterior: Tensor | np.ndarray, labels: Tensor | np.ndarray, sh
 
 
 def content_digest(*tensors: Tensor) -> str:
-    """A hash of what tensors hold, with their types and shapes."""
+    """A hash of the values, types and shapes of tensors."""
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -123,7 +123,7 @@ def _recipe(rows: int) -> Phase:
 
 
 def _estimate(dataset: Dataset, network: str, phase: Phase, accelerator: str) -> np.ndarray:
-    """Train on clean labels: what is stage 1 of a method on noisy ones gives P(Y | x) here."""
+    """Train on clean labels. Stage 1, which gives P(noisy | x) on noisy labels, gives P(Y | x) here."""
     assert isinstance(dataset.train_x, Tensor)
     shape, classes = tuple(dataset.train_x.shape[1:]), dataset.num_classes
     data = split(
@@ -167,6 +167,6 @@ def _log_odds(model: nn.Module, x: Tensor) -> np.ndarray:
 def _read(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     try:
         scores: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # not there, or damaged: then it is made anew
+    except (OSError, ValueError, EOFError):  # missing or damaged: it is computed again
         return None
     return scores if scores.shape == shape else None

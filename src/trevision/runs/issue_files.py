@@ -1,4 +1,4 @@
-"""What `trevision issues` leaves in a run folder: noise.json, issues.parquet and issues.csv."""
+"""The files that `trevision issues` writes to a run folder: noise.json, issues.parquet and issues.csv."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ISSUE_COLUMNS = ("row", "name", "given", "suggested", "p_given", "p_suggested", 
 
 @dataclass(frozen=True)
 class CheckOfT:
-    """One check of T in a plain sentence, with its verdict, one of `VERDICTS`."""
+    """One check of T: its name, its verdict (one of `VERDICTS`) and a plain sentence."""
 
     check: str
     verdict: str
@@ -33,7 +33,7 @@ class CheckOfT:
 class FoundNoise:
     """noise.json: the label noise as estimated out of sample, with intervals of confidence `level`.
 
-    `low` and `high` are None where no intervals were made.
+    `low` and `high` are None if there are no intervals.
     """
 
     classes: tuple[str, ...]
@@ -50,7 +50,7 @@ class FoundNoise:
 
 
 def read_noise(path: Path) -> FoundNoise:
-    """noise.json, with every matrix checked to be square in its classes."""
+    """Read noise.json. Every matrix must have a row and a column per class."""
     stored = read_json(path)
     try:
         classes = tuple(map(str, stored["classes"]))
@@ -88,7 +88,7 @@ def _check_of_t(finding: dict[str, Any]) -> CheckOfT:
 
 
 def read_issues(path: Path) -> pa.Table:
-    """The columns `ISSUE_COLUMNS` of issues.parquet, a line a label, most suspicious first."""
+    """Read the columns `ISSUE_COLUMNS` of issues.parquet: one line per label, most suspicious first."""
     import pyarrow as pa
     import pyarrow.parquet
 

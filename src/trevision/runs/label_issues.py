@@ -50,21 +50,20 @@ def find_run_issues(
 ) -> RunIssues:
     """Score every label that a run learnt from, and write issues.csv, issues.parquet and noise.json.
 
-    The out-of-sample predictions are those that `fit` made and kept. If it made none, networks are trained
-    for them now.
+    Uses the out-of-sample predictions of `fit`. If `fit` made none, networks are trained for them now.
 
     Parameters
     ----------
     folder
         The folder of a finished run.
     bootstrap
-        Replicates that the intervals are made of.
+        Number of bootstrap replicates for the intervals.
     level
         Confidence of the intervals.
     data_dir
-        Where a named data set is looked for first.
+        Where to look for a named data set first.
     reading, progress, watch
-        Told how reading the source, training and estimating come along.
+        Called with the progress of reading the source, of training and of estimating.
 
     Raises
     ------
@@ -79,8 +78,8 @@ def find_run_issues(
         predict_out_of_sample(run, progress)
     predicted = run.probabilities
     watched: RowSource = predicted.probs if watch is None else WatchedRows(predicted.probs, watch)
-    told = of_replicates(watch)
-    issues = find_label_issues(watched, predicted.labels, None, bootstrap, level, settings.seed, told)
+    on_replicate = of_replicates(watch)
+    issues = find_label_issues(watched, predicted.labels, None, bootstrap, level, settings.seed, on_replicate)
     findings = diagnose(predicted.probs, predicted.labels, issues.estimate, class_names, settings.seed)
     table = _table(issues, predicted.rows, class_names, run.labels)
     scored = RunIssues(table, issues, findings, class_names)
@@ -91,7 +90,7 @@ def find_run_issues(
 def _table(
     issues: LabelIssues, rows: np.ndarray, class_names: tuple[str, ...], row_labels: RowLabels
 ) -> pd.DataFrame:
-    """A line a row, most suspicious first, in the words of the source."""
+    """One line per row, most suspicious first, with the source's names."""
     import pandas as pd
 
     order = issues.order
@@ -117,7 +116,7 @@ def _table(
 
 
 def _write(folder: Path, scored: RunIssues, folds: int) -> None:
-    table, made = scored.table, scored.issues.estimate
+    table, estimate = scored.table, scored.issues.estimate
     write_atomically(folder / ISSUES_CSV, lambda path: table.to_csv(path, index=False, float_format="%.6g"))
     write_atomically(folder / ISSUES_PARQUET, lambda path: table.to_parquet(path, index=False))
     wrong, low, high = scored.issues.wrong
@@ -125,18 +124,18 @@ def _write(folder: Path, scored: RunIssues, folds: int) -> None:
         folder / NOISE_JSON,
         {
             "classes": list(scored.class_names),
-            "rows": made.rows,
-            "level": made.level,
+            "rows": estimate.rows,
+            "level": estimate.level,
             "wrong": {"estimate": wrong, "low": low, "high": high},
-            "class_prior": made.class_prior.tolist(),
-            "transition": made.transition.tolist(),
-            "low": listed(made.transition_low),
-            "high": listed(made.transition_high),
-            "joint": made.joint.tolist(),
+            "class_prior": estimate.class_prior.tolist(),
+            "transition": estimate.transition.tolist(),
+            "low": listed(estimate.transition_low),
+            "high": listed(estimate.transition_high),
+            "joint": estimate.joint.tolist(),
             "diagnosis": [asdict(finding) for finding in scored.findings],
-            "estimator": made.estimator,
-            "converged": made.converged,
-            "resampling": made.resampling,
+            "estimator": estimate.estimator,
+            "converged": estimate.converged,
+            "resampling": estimate.resampling,
             "scored_by": SCORED_BY.format(folds=folds),
         },
     )

@@ -1,4 +1,4 @@
-"""The files that a run's config names: where they lay, and what was in them when the run began."""
+"""The files that a run's config names: their paths, and digests of their contents when the run began."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Files = Mapping[str, Mapping[str, str]]
 
 
 def describe(*names: str | None) -> dict[str, dict[str, str]]:
-    """The names that are files or folders, and not data sets or noises, with path and digest."""
+    """Path and digest of every name that is a file or folder, and not a data set or noise."""
     given = [name for name in names if name is not None and name not in SOURCES]
     files = [name for name in given if kind_of(name) != "named" or Path(name).suffix]
     return {
@@ -26,13 +26,13 @@ def describe(*names: str | None) -> dict[str, dict[str, str]]:
 
 
 def located(name: str, files: Files) -> str:
-    """The name itself if it exists from here, else the absolute path from when the run began."""
+    """The name if it exists in the working directory, else the absolute path from when the run began."""
     known = files.get(name)
     return name if known is None or _path(name).exists() else known["path"]
 
 
 def check_unchanged(files: Files) -> None:
-    """Raise a ValueError for a file whose contents are not those that the run was begun with."""
+    """Raise a ValueError for a file whose contents have changed since the run began."""
     for name, known in files.items():
         path = _path(located(name, files))
         if path.exists() and _digest(path) != known["sha256"]:
@@ -47,7 +47,7 @@ def _path(name: str) -> Path:
 
 
 def _digest(path: Path) -> str:
-    """Digest of a file's bytes, or of the names and sizes in a folder: its images may be many."""
+    """Digest of a file's bytes, or of the names and sizes in a folder, which may hold many images."""
     if path.is_file():
         state = path.stat()
         return _digest_of_file(path.resolve(), state.st_mtime_ns, state.st_size)
@@ -58,6 +58,6 @@ def _digest(path: Path) -> str:
 
 @cache
 def _digest_of_file(path: Path, changed: int, size: int) -> str:
-    """Digest of a file, read once in a process unless it changes: a grid asks for every run."""
+    """Digest of a file. Cached until the file changes, because a grid asks for it in every run."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""How labels go wrong, from a file of anyone's probabilities: an estimate, its diagnosis, their files."""
+"""Estimate label noise from a file of probabilities, and write the estimate and its diagnosis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Estimating:
     Args:
         estimator: latent (the default up to 100 classes), latent-unpooled, confident-joint, anchor, dual-t,
             hoc or counted.
-        bootstrap: Replicates that the intervals are made of; 0 for no intervals.
+        bootstrap: Number of bootstrap replicates for the intervals; 0 for no intervals.
         level: Confidence of the intervals.
         seed: Seed of the replicates.
     """
@@ -69,18 +69,18 @@ def estimate_noise(
     estimating
         Estimator, replicates, level and seed.
     labels
-        The file of labels, where `source` is an .npy file.
+        The file of labels, if `source` is an .npy file.
     label_column, ignore
         Of a table: the column of labels, and columns that are neither labels nor probabilities.
     watch
-        Told what is being read, and how far it has come.
+        Called with what is being read, and the progress.
 
     Raises
     ------
     DataError
         If the file cannot be read, or T cannot be estimated from it.
     """
-    # Before a large file is read, and without its name: these mistakes are not the file's.
+    # Checked before a large file is read; these errors should not mention the file.
     check_choices(estimating.estimator, estimating.bootstrap, estimating.level)
 
     def copying(done: int, total: int | None) -> None:
@@ -90,7 +90,7 @@ def estimate_noise(
     with open_probabilities(source, labels, label_column, ignore, copying) as opened:
         rows: RowSource = opened.probs if watch is None else WatchedRows(opened.probs, watch)
         try:
-            made = estimate(
+            estimated = estimate(
                 rows,
                 opened.labels,
                 estimating.estimator,
@@ -101,17 +101,17 @@ def estimate_noise(
             )
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
-        findings = diagnose(rows, opened.labels, made, opened.class_names, estimating.seed)
-    return NoiseEstimate(made, findings, opened.class_names)
+        findings = diagnose(rows, opened.labels, estimated, opened.class_names, estimating.seed)
+    return NoiseEstimate(estimated, findings, opened.class_names)
 
 
 def of_replicates(watch: Watch | None) -> Callable[[int, int], None] | None:
-    """The `progress` of an estimate that tells `watch` of its replicates."""
+    """A `progress` for `estimate` that reports its replicates to `watch`."""
     return None if watch is None else lambda done, total: watch("error bars", done, total)
 
 
 class WatchedRows:
-    """Rows that tell how far the pass over them has come."""
+    """Rows that report the progress of each pass over them."""
 
     def __init__(self, source: RowSource, watch: Watch) -> None:
         self.source, self.watch = source, watch
@@ -125,22 +125,22 @@ class WatchedRows:
 
 
 def listed(array: np.ndarray | None) -> list | None:
-    """An array for JSON; null for the ends of intervals that were not made."""
+    """An array as lists for JSON; None stays None."""
     return None if array is None else array.tolist()
 
 
 def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> bool:
-    """Write T and the ends of its intervals as CSV and as a picture, and all the rest as estimate.json.
+    """Write T and the ends of its intervals as CSV and as a picture, and everything else as estimate.json.
 
-    Each file is replaced in one step; other files of the folder stay. Without intervals, the ends of an
-    earlier estimate are removed. Returns whether a picture was drawn, the only part that needs matplotlib.
+    Each file is replaced in one step. Without intervals, interval files of an earlier estimate are removed.
+    Other files of the folder stay. Returns whether a picture was drawn: only that needs matplotlib.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made = noise.estimate
+    estimated = noise.estimate
     matrices = {
-        "transition": (f"T, {made.estimator}", made.transition),
-        "transition-low": (f"low end of {made.level:.0%}", made.transition_low),
-        "transition-high": (f"high end of {made.level:.0%}", made.transition_high),
+        "transition": (f"T, {estimated.estimator}", estimated.transition),
+        "transition-low": (f"low end of {estimated.level:.0%}", estimated.transition_low),
+        "transition-high": (f"high end of {estimated.level:.0%}", estimated.transition_high),
     }
     drawn = {}
     for name, (title, matrix) in matrices.items():
@@ -154,20 +154,20 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> bool:
         folder / "estimate.json",
         {
             "classes": list(noise.class_names),
-            "rows": made.rows,
-            "estimator": made.estimator,
-            "converged": made.converged,
-            "level": made.level,
-            "bootstrap": made.bootstrap,
-            "resampling": made.resampling,
+            "rows": estimated.rows,
+            "estimator": estimated.estimator,
+            "converged": estimated.converged,
+            "level": estimated.level,
+            "bootstrap": estimated.bootstrap,
+            "resampling": estimated.resampling,
             "noise_rate": {
-                "estimate": made.noise_rate,
-                "low": made.noise_rate_low,
-                "high": made.noise_rate_high,
+                "estimate": estimated.noise_rate,
+                "low": estimated.noise_rate_low,
+                "high": estimated.noise_rate_high,
             },
-            "class_prior": made.class_prior.tolist(),
-            "class_prior_low": listed(made.class_prior_low),
-            "class_prior_high": listed(made.class_prior_high),
+            "class_prior": estimated.class_prior.tolist(),
+            "class_prior_low": listed(estimated.class_prior_low),
+            "class_prior_high": listed(estimated.class_prior_high),
             "diagnosis": [asdict(finding) for finding in noise.findings],
         },
     )

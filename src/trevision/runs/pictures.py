@@ -13,11 +13,11 @@ from trevision.files import write_atomically
 
 matplotlib.use("Agg")
 
-LARGEST_WITH_NUMBERS = 12  # classes; beyond that the numbers in the cells could not be read
+LARGEST_WITH_NUMBERS = 12  # maximum classes with numbers in the cells; with more they cannot be read
 
 
 def draw_transitions(path: Path, matrices: Mapping[str, np.ndarray], class_names: Sequence[str]) -> None:
-    """Transition matrices side by side on one colour scale, titles as given; SVG or PNG by the suffix."""
+    """Draw transition matrices side by side on one colour scale, by title; SVG or PNG by the suffix."""
     from matplotlib import pyplot as plt
 
     size = len(class_names)
@@ -29,11 +29,11 @@ def draw_transitions(path: Path, matrices: Mapping[str, np.ndarray], class_names
         squeeze=False,
     )
     image = None
-    for place, (axis, (title, matrix)) in enumerate(zip(axes[0], matrices.items(), strict=True)):
+    for number, (axis, (title, matrix)) in enumerate(zip(axes[0], matrices.items(), strict=True)):
         image = axis.imshow(matrix, cmap="Blues", vmin=0, vmax=1)
         axis.set_title(title)
         axis.set_xlabel("noisy label")
-        if place == 0:
+        if number == 0:
             axis.set_ylabel("clean label")
         ticks = range(size) if size <= LARGEST_WITH_NUMBERS else range(0, size, max(1, size // 10))
         axis.set_xticks(
@@ -61,7 +61,7 @@ def draw_transitions(path: Path, matrices: Mapping[str, np.ndarray], class_names
 
 
 def save_picture(figure: Any, path: Path) -> None:
-    """Write a figure as SVG or PNG, by the suffix, in one step, and forget it."""
+    """Write a figure as SVG or PNG, by the suffix, in one step, and close it."""
     from matplotlib import pyplot as plt
 
     kind = path.suffix.lstrip(".") or "svg"
@@ -77,7 +77,7 @@ def save_picture(figure: Any, path: Path) -> None:
 
 
 def bare(axis: Any) -> None:
-    """Take away the two sides of a frame that carry no scale."""
+    """Hide the two sides of a frame that have no scale."""
     axis.spines[["top", "right"]].set_visible(False)
 
 

@@ -32,8 +32,10 @@ def predict_to_csv(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Predicted:
-    """Write a line a row: its number, its name if it has one, the most probable clean label, and the
-    probability of every class.
+    """Predict rows with the model of a run and write them to a .csv file.
+
+    A line has the row's number, its name if it has one, the most probable clean label, and the probability of
+    every class.
 
     Parameters
     ----------
@@ -44,9 +46,9 @@ def predict_to_csv(
     out
         The .csv file to write.
     data_dir
-        Where a named data set is looked for first.
+        Where to look for a named data set first.
     progress
-        Told how reading comes along.
+        Called with the progress of reading.
 
     Raises
     ------

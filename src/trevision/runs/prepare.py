@@ -1,4 +1,4 @@
-"""From settings to what a method is given: data with noise, a network, a schedule, a place to run."""
+"""Set up a run: from settings to data with noise and a problem for a method."""
 
 from __future__ import annotations
 
@@ -39,12 +39,26 @@ from trevision.training.runtime import Runtime, launch
 
 VALIDATION_SHARE = 0.1
 STANDARDISED_FILES = 2000
-"""Images in files that tell the mean and the scale of all."""
+"""Number of image files from which mean and scale are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """A run that is set up: its data, apart from them the truth, and what its method is given."""
+    """A run that is set up: its data, the truth, and the problem for its method.
+
+    Attributes
+    ----------
+    config : dict
+        The contents of config.json, without the model.
+    dataset : Dataset
+        The data as read, before noise.
+    truth : Truth
+        What only the evaluation may see.
+    problem : Problem
+        What the method is given.
+    card : ModelCard
+        Network, shape and classes of the model.
+    """
 
     config: dict[str, Any]
     dataset: Dataset
@@ -63,7 +77,7 @@ def begin(
     download_progress: Callable[[int, int | None], None] | None = None,
     store: Store | None = None,
 ) -> Begun:
-    """Set a run up: read and corrupt its data, make its problem, write config.json; arguments as `run`."""
+    """Set up a run: read and corrupt its data, make its problem, write config.json. Arguments as in `run`."""
     hardware = hardware or Hardware()
     if settings.seed < 0:
         raise ValueError(f"seed must be 0 or more, got {settings.seed}")
@@ -78,7 +92,7 @@ def begin(
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
-    # An unfit network fails before anything is written, and so does an unfit choice below.
+    # A network that does not fit fails here, before anything is written. So does a wrong option below.
     starting_network(network, shape, data.num_classes, settings)
     fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
     store = store or FolderStore(folder / "checkpoints")
@@ -102,11 +116,11 @@ def make_problem(
     prior: Prior | None = None,
     measure: Measure = measure_nothing,
 ) -> Problem:
-    """What the settings ask of a method."""
+    """The problem for the settings' method."""
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
     return pose(
-        # A comparison of estimators trains what comes before any method: stage 1 of the plainest.
+        # A comparison of estimators is not a method. It trains only stage 1, as `standard` does.
         settings.method if settings.method in METHODS else "standard",
         data,
         make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
@@ -127,12 +141,12 @@ def read_source(
     data_dir: Path | None = None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Dataset:
-    """The source of the run in `folder` as the run read it, before noise or selection of rows."""
+    """Read the source of the run in `folder` again, as the run did, before noise or selection of rows."""
     return load(source, data_dir, progress, settings.reading, RunFolder(folder).preprocessing)
 
 
 def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:
-    """The noisy training and validation sets, and apart from them the truth for the record."""
+    """The noisy training and validation sets, and separately the truth for the record."""
     if settings.train_size is not None:
         dataset = take_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
     if settings.remove_anchors is not None:
@@ -170,7 +184,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
 def starting_network(
     name: str, shape: tuple[int, ...], num_classes: int, settings: Settings, number: int = 0
 ) -> nn.Module:
-    """The network before any training, its weights drawn from the seed or read from `pretrained`."""
+    """The network before training. Its weights are drawn from the seed or read from `pretrained`."""
     network = build(name, shape, num_classes, network_seed(settings.seed, number))
     if settings.pretrained is not None:
         load_torchvision_weights(network, settings.pretrained)
@@ -178,7 +192,7 @@ def starting_network(
 
 
 def standardise_for(x: Rows) -> Standardise:
-    """The mean and scale of the training rows, or those of ImageNet for photographs in files."""
+    """Mean and scale of the training rows, or those of ImageNet for photographs in files."""
     if not isinstance(x, ImageFiles):
         return Standardise.from_data(x)
     if x.framing == PHOTOGRAPH:
@@ -202,9 +216,9 @@ def read_noise(name: str, num_classes: int) -> np.ndarray:
 
 
 class _MetricsFile:
-    """Writes a line an epoch to metrics.jsonl while the run lasts, and passes everything on.
+    """Appends one line per epoch to metrics.jsonl during a run, and passes everything on to `after`.
 
-    The lines of a resumed run may repeat an epoch; the file is written anew, whole, at the end.
+    A resumed run may repeat an epoch. At the end the whole file is written again.
     """
 
     def __init__(self, folder: Path, after: Progress, writes: bool) -> None:

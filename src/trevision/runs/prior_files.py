@@ -1,4 +1,4 @@
-"""What is known of T, as a user says it: words, and matrices in files."""
+"""Read a prior for T from the user's text and the files it names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trevision.prior import Prior, parse
 
 
 def read_prior(text: str | None, num_classes: int) -> Prior | None:
-    """The prior that `symmetric+dominant+sparse=0.01+support=mask.csv+known=rows.csv`, or a part of it, says.
+    """Read a prior from a text such as `symmetric+dominant+sparse=0.01+support=mask.csv+known=rows.csv`.
 
-    Files hold a (C, C) matrix, .csv without header or .npy: 0 and 1 for the support; for known rows T itself,
-    its unknown rows left blank or NaN. The name of a noise, such as pair-45, stands for its T.
+    Files hold a (C, C) matrix, .csv without header or .npy: 0 and 1 for the support; for known rows T, with
+    unknown rows blank or NaN. The name of a noise, such as pair-45, stands for its T.
     """
     if text is None:
         return None
@@ -31,7 +31,7 @@ def read_prior(text: str | None, num_classes: int) -> Prior | None:
 
 
 def named_in(text: str | None) -> list[str]:
-    """The files, or noises, that such a text names."""
+    """The files or noises that the text of a prior names."""
     said = {} if text is None else parse(text)
     return [said[word] for word in ("support", "known") if word in said]
 
@@ -60,7 +60,7 @@ def _read_matrix(name: str, word: str, num_classes: int) -> np.ndarray:
         if path.suffix == ".npy":
             matrix = read_npy(path)
         else:
-            # Names say how many columns there are where the first line is blank.
+            # Column names give the number of columns even if the first line is blank.
             lines = path.read_text(encoding="utf-8-sig").splitlines()
             columns = range(max((line.count(",") + 1 for line in lines), default=0))
             table = pd.read_csv(path, header=None, names=columns, skip_blank_lines=False)

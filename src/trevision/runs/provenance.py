@@ -1,4 +1,4 @@
-"""Where a result comes from: which code made it, when, and on what machine."""
+"""Where a result comes from: the code, the time and the machine."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
-"""The version of the form of result.json. Raise it when a field is renamed or changes its meaning."""
+"""The version of the format of result.json. Raise it when a field is renamed or changes its meaning."""
 
 NUMERICS = 1
 """The version of the numbers. Raise it whenever training, estimation or losses change results.
 
-Tables mark the runs that were made with a lower one, and `trevision reproduce --refresh` runs them anew.
-Results that do not say theirs were made before results did, and count as 0.
+Tables mark runs with a lower version, and `trevision reproduce --refresh` repeats them. Old results without
+this field count as 0.
 """
 
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-"""The instructions on which the last bits of a result depend."""
+"""CPU instructions that affect the last bits of a result."""
 
 GIT_SECONDS = 5
-"""How long to wait for an answer of git."""
+"""Maximum seconds to wait for git."""
 
 
 def provenance(threads: int) -> dict[str, Any]:
-    """The fields of result.json that tell where it comes from; `threads` is how many computed it.
+    """The fields of result.json about its origin; `threads` is the number of CPU threads used.
 
-    `commit` and `clean` are there only if the package is imported from its own git checkout.
+    There are `commit` and `clean` only if the package is imported from its own git checkout.
     """
     return {
         "schema": SCHEMA,
@@ -44,7 +44,7 @@ def provenance(threads: int) -> dict[str, Any]:
 
 
 def numerics_of(result: dict[str, Any]) -> int:
-    """The version of the numbers of a result; 0 for one that does not say."""
+    """The version of the numbers of a result; 0 if it has none."""
     return int(result.get("numerics", 0))
 
 
@@ -52,7 +52,7 @@ def numerics_of(result: dict[str, Any]) -> int:
 def code() -> dict[str, Any]:
     """Version, commit, and whether the code was as committed.
 
-    Asked once in a process: call it early, since the checkout may move on while a long run trains.
+    Cached: call it early, since the checkout may change while a long run trains.
     """
     return {"version": _version(), **commit_of(Path(__file__).resolve().parents[1])}
 
@@ -60,18 +60,18 @@ def code() -> dict[str, Any]:
 def _version() -> str | None:
     try:
         return version("trevision")
-    except PackageNotFoundError:  # its source is on the path, but it is not installed
+    except PackageNotFoundError:  # imported from a source folder, not installed
         return None
 
 
 def commit_of(package: Path) -> dict[str, Any]:
-    """The commit of the checkout whose src/ holds the folder `package`; empty if it lies in none.
+    """The commit of the checkout whose src/ holds the folder `package`; empty if there is none.
 
-    `clean` is about what results depend on: src/ and the pinned versions. A grid writes to the results of
-    the same checkout, which does not make the code another.
+    `clean` is only about what results depend on: src/ and the pinned versions. A grid may write results to
+    the same checkout without changing the code.
     """
     top = _git(package, "rev-parse", "--show-toplevel")
-    # A virtual environment often lies in somebody's checkout, which is not the package's own.
+    # A virtual environment is often inside the checkout of another project.
     if top is None or Path(top).resolve() / "src" / package.name != package:
         return {}
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
@@ -82,8 +82,8 @@ def commit_of(package: Path) -> dict[str, Any]:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says; None if it fails, is not installed or does not answer in time."""
-    # Variables such as GIT_DIR, which hooks set, would answer for another repository.
+    """The output of git; None if it fails, is not installed or does not answer in time."""
+    # Variables such as GIT_DIR, which hooks set, could point to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
@@ -102,7 +102,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 @cache
 def cpu() -> dict[str, Any]:
-    """The processor's name, and which of CPU_FLAGS it has; None where the system does not tell."""
+    """The processor's name, and which of CPU_FLAGS it has; None if the system does not say."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -112,10 +112,10 @@ def cpu() -> dict[str, Any]:
 
 def cpu_from(cpuinfo: str) -> dict[str, Any]:
     """The same from the text of /proc/cpuinfo."""
-    told: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         key, _, value = line.partition(":")
-        told.setdefault(key.strip(), value.strip())
-    flags = told["flags"].split() if "flags" in told else None
-    name = told.get("model name") or platform.processor() or platform.machine()
+        entries.setdefault(key.strip(), value.strip())
+    flags = entries["flags"].split() if "flags" in entries else None
+    name = entries.get("model name") or platform.processor() or platform.machine()
     return {"name": name, **{flag: None if flags is None else flag in flags for flag in CPU_FLAGS}}

@@ -1,7 +1,7 @@
-"""The contents of result.json: what a run learnt and, where the noise is of our making, how near the truth.
+"""The contents of result.json: what a run learnt and, if the noise was added by us, its errors.
 
-The true labels of training rows are met here, after all training: nothing in this file reaches a method or a
-selection.
+The true labels of training rows are used only here, after all training. They never reach a method or the
+selection of an epoch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def described(
     data_notes: Sequence[str],
     estimation_seconds: float = 0.0,
 ) -> dict[str, Any]:
-    """What every result tells: what was run, for how long, by which code and on what."""
+    """The fields that every result has: what was run, for how long, by which code and on which machine."""
     return {
         "method": settings.method,
         "seed": settings.seed,
@@ -75,11 +75,11 @@ def described(
 def _against_truth(
     learned: Learned, settings: Settings, problem: Problem, truth: Truth
 ) -> dict[str, float | None]:
-    """How near T and the suspicion of wrong labels come to the truth; None where that is not known.
+    """Errors of T, and how well wrong labels are found (AUC); None if the truth is not known.
 
-    The suspicion is that of the selected model about its own training rows, P(clean = given | x, given) or,
-    of a method without T, P(given | x). The initial one comes from out-of-sample predictions, where the run
-    made any, and T-hat.
+    The AUC is that of the selected model on its own training rows, by P(clean = given | x, given) or, for a
+    method without T, by P(given | x). The initial AUC uses T-hat and out-of-sample predictions, if there are
+    any.
     """
     data, predicted = problem.data, problem.out_of_sample
     initial_auc = learned_auc = None
@@ -89,7 +89,7 @@ def _against_truth(
         used = None if model.transition is None else learned.transition
         learned_auc = wrong_label_auc(posterior, used, data.train_y, truth.true_train_y)
         initial = learned.initial_transition
-        # A method that learns T from the start begins with a T that says nothing.
+        # If T is learnt from the start, its initial value carries no information.
         estimated = find_method(settings.method).starts_from_estimate
         if predicted is not None and estimated and np.isfinite(initial).all():
             posterior = invert(predicted.train_probs, initial)
@@ -104,7 +104,7 @@ def _against_truth(
 
 
 def error_of(transition: np.ndarray, truth: Truth) -> float | None:
-    """The error of an estimate of T, where the truth is known and the estimate is made of numbers."""
+    """The error of an estimate of T; None if the truth is not known or the estimate is not finite."""
     if truth.transition is None:
         return None
     error = transition_error(transition, truth.transition)
@@ -112,10 +112,10 @@ def error_of(transition: np.ndarray, truth: Truth) -> float | None:
 
 
 def transition_floor(data: NoisyData, truth: Truth) -> float | None:
-    """The error of the T that is counted from the true labels of all rows that have noisy ones.
+    """The error of T counted from true and noisy labels of all rows: the sampling floor.
 
-    It is the sampling noise of these very labels. Without true labels, only an estimator that assumes
-    something about T can be expected to beat it.
+    It is the sampling noise of these labels. Without true labels, only an estimator that assumes something
+    about T can be expected to beat it.
     """
     if truth.true_train_y is None or truth.true_valid_y is None:
         return None
@@ -127,10 +127,10 @@ def transition_floor(data: NoisyData, truth: Truth) -> float | None:
 def wrong_label_auc(
     clean_posterior: NDArray[np.floating], transition: np.ndarray | None, given: Tensor, true: Tensor
 ) -> float | None:
-    """The area under the ROC curve with which a low P(clean = given | x, given) finds the wrong labels.
+    """The area under the ROC curve of finding wrong labels by a low P(clean = given | x, given).
 
-    `clean_posterior` (n, C) is g(x); without a T, g at the given label takes its place. None where no label
-    is wrong, or none right, or where T is not made of numbers.
+    `clean_posterior` (n, C) is g(x). Without T, g at the given label is used. None if no label is wrong, or
+    none is right, or T is not finite.
     """
     labels = given.cpu().numpy()
     if transition is not None:
@@ -141,9 +141,9 @@ def wrong_label_auc(
 
 
 def auc(wrong: NDArray[np.bool_], p_given: NDArray[np.floating]) -> float | None:
-    """The share of pairs of a wrong and a right label in which the wrong one is the less probable.
+    """The share of pairs of a wrong and a right label where the wrong label is less probable.
 
-    Ties count as half a pair.
+    Ties count half.
     """
     if wrong.all() or not wrong.any() or not np.isfinite(p_given).all():
         return None

@@ -1,4 +1,4 @@
-"""One run: data, noise, method and seed in; a run folder out."""
+"""One run: from data, noise, method and seed to a run folder."""
 
 from __future__ import annotations
 
@@ -32,12 +32,36 @@ def run(
     store: Store | None = None,
     keep_model: bool = True,
 ) -> dict[str, Any]:
-    """Run one experiment into `folder` and return what its result.json holds.
+    """Do one run in `folder` and return the contents of its result.json.
 
-    A folder that holds the same experiment is continued, or left as it is when finished; one that
-    holds another is refused. `store` keeps the stages under way, in the folder itself if not given.
+    If the folder holds the same run, it is continued, or left as it is if finished. If it holds another run,
+    a ValueError is raised.
+
+    Parameters
+    ----------
+    source : str
+        A named data set, or the path of a file or folder.
+    settings : Settings
+        Everything else that the result depends on.
+    folder : Path
+        The run folder.
+    hardware : Hardware or None, default=None
+        Where it is computed.
+    data_dir : Path or None, default=None
+        Where to look for data files first.
+    progress, download_progress
+        Called with the progress of training, and of reading or downloading the data.
+    store : Store or None, default=None
+        Keeps the checkpoints; in the run folder if None.
+    keep_model : bool, default=True
+        Whether to write the model, the labels and the out-of-sample predictions.
+
+    Returns
+    -------
+    dict
+        The contents of result.json.
     """
-    code()  # as it is now, not as it may be when a long run ends
+    code()  # asked now: the checkout may change while a long run trains
     method = find_method(settings.method)
     check_options(settings.options, settings.method)
     finished = RunFolder(folder).finished_result(run_config(source, settings))
@@ -66,7 +90,7 @@ def run(
 def _write_outcome(
     folder: Path, begun: Begun, learned: Learned, result: dict[str, Any], keep_model: bool
 ) -> None:
-    """The files of a finished run; result.json comes last, so that its presence means the run is whole."""
+    """Write the files of a finished run. result.json is last: if it exists, the run is complete."""
     RunFolder(folder).write_metrics(learned.history)
     write_matrix(folder / "transition.csv", learned.transition)
     if keep_model:

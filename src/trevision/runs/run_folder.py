@@ -1,4 +1,4 @@
-"""A run folder: which run it holds, whether it is finished, what it learnt and what was found in it."""
+"""A run folder: its config, result, model, labels and suspect labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OUT_OF_SAMPLE_FILE = "probabilities.npz"
 LABELS_FILE = "labels.parquet"
 PREPROCESSING_FILE = "preprocessing.skops"
 ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
-"""What every result.json tells, whatever was run."""
+"""Keys that every result.json has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class RunFolder:
     data_dir
         Where a named data set is looked for first, if the run's source has to be read again.
     progress
-        Told how that reading comes along.
+        Called with the progress of this reading.
     """
 
     def __init__(
@@ -95,17 +95,17 @@ class RunFolder:
 
     @property
     def source(self) -> str:
-        """What the run learnt from; an error if that has changed since."""
+        """The source of the run. Raises a ValueError if it has changed since."""
         return self._source_and_settings[0]
 
     @property
     def settings(self) -> Settings:
-        """What the run was asked to do; an error if its source has changed since."""
+        """The settings of the run. Raises a ValueError if its source has changed since."""
         return self._source_and_settings[1]
 
     @property
     def reading(self) -> Reading:
-        """How files of the source's kind are read, whether or not the source is still there."""
+        """How the source was read. Works even if the source is no longer there."""
         return Reading.from_json(self.config.get("reading", {}))
 
     @cached_property
@@ -121,7 +121,7 @@ class RunFolder:
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
-        """metrics.jsonl: a record an epoch."""
+        """metrics.jsonl: one record per epoch."""
         path = self._written_by_fit("metrics.jsonl")
         try:
             return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -134,8 +134,7 @@ class RunFolder:
     def labels(self) -> RowLabels:
         """The rows that the run learnt from, with their names and given labels.
 
-        A run without labels.parquet has them read from its source, which then are all of its rows, and the
-        labels before any noise was added.
+        Without labels.parquet they are read from the source: then all rows, with labels before any noise.
         """
         path = self.path / LABELS_FILE
         if path.is_file():
@@ -157,7 +156,7 @@ class RunFolder:
         from safetensors import SafetensorError, safe_open
 
         path = self.path / MODEL_FILE
-        _ = self.card  # says what is missing where the model is
+        _ = self.card  # raises if there is no finished model
         try:
             with safe_open(path, framework="numpy") as file:
                 return file.get_tensor("transition.initial"), file.get_tensor("transition.matrix")
@@ -166,7 +165,7 @@ class RunFolder:
 
     @cached_property
     def preprocessing(self) -> Preprocessing | None:
-        """What turned the columns of a table into numbers; None for any other source."""
+        """The preprocessing of a table's columns; None if the source is not a table."""
         path = self.path / PREPROCESSING_FILE
         if not path.is_file():
             return None
@@ -176,12 +175,12 @@ class RunFolder:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether there are predictions for every row by a network that had not seen it."""
+        """Whether there are out-of-sample predictions for every row."""
         return (self.path / OUT_OF_SAMPLE_FILE).is_file()
 
     @cached_property
     def probabilities(self) -> OutOfSampleRows:
-        """Predictions for every row by a network that had not seen it."""
+        """Out-of-sample predictions for every row."""
         from trevision.data.files.arrays import npz_members
 
         path = self.path / OUT_OF_SAMPLE_FILE
@@ -210,7 +209,7 @@ class RunFolder:
 
     @cached_property
     def issues(self) -> pa.Table:
-        """issues.parquet: a line a label, most suspicious first."""
+        """issues.parquet: one line per label, most suspicious first."""
         return read_issues(self._written_by_issues(ISSUES_PARQUET))
 
     def _written_by_fit(self, name: str) -> Path:
@@ -227,7 +226,10 @@ class RunFolder:
         raise ValueError(f"{self.path} has no {name}; run `trevision issues {self.path}` first")
 
     def finished_result(self, config: dict[str, Any]) -> dict[str, Any] | None:
-        """The result of a finished run of this config; an error if the folder is another run's."""
+        """The result of a finished run of this config, or None.
+
+        Raises a ValueError if the folder holds another run.
+        """
         if not (self.path / "config.json").exists():
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 raise ValueError(f"out must be a new folder or that of an earlier run, got {self.path}")
@@ -244,12 +246,12 @@ class RunFolder:
         return self.result if (self.path / "result.json").exists() else None
 
     def write_metrics(self, history: Sequence[dict[str, Any]]) -> None:
-        """Write metrics.jsonl, a line an epoch."""
+        """Write metrics.jsonl, one line per epoch."""
         lines = "".join(json.dumps(record) + "\n" for record in history)
         write_atomically(self.path / "metrics.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
 
     def save_out_of_sample(self, predictions: OutOfSample, data: NoisyData) -> None:
-        """Write probabilities.npz: P(noisy | x), noisy label and number in the source of every row."""
+        """Write probabilities.npz: P(noisy | x), noisy label and row number in the source, for every row."""
         probs, labels = predictions.rows(data)
         rows = np.concatenate([data.train_rows, data.valid_rows])
 
@@ -260,14 +262,14 @@ class RunFolder:
         write_atomically(self.path / OUT_OF_SAMPLE_FILE, write)
 
     def save_labels(self, source_labels: RowLabels, data: NoisyData) -> None:
-        """Write labels.parquet: number, name and noisy label of every row that the run learns from.
+        """Write labels.parquet: number, name and noisy label of every row that the run learnt from.
 
         Parameters
         ----------
         source_labels
             The rows of the source, for their names.
         data
-            The rows that the run learns from, with their noisy labels.
+            The rows that the run learnt from, with their noisy labels.
         """
         import pyarrow as pa
         import pyarrow.parquet
@@ -280,7 +282,7 @@ class RunFolder:
         if source_labels.names is not None:
             names = source_labels.names[source_labels.positions(rows)]
             columns["name"] = np.array([str(name) for name in names], dtype=object)
-        # Not every class need have a row, and codes follow the order of the classes.
+        # All classes are stored in order, because a class may have no row here.
         classes = json.dumps(list(source_labels.class_names))
         table = pa.table(columns).replace_schema_metadata({"classes": classes})
         write_atomically(self.path / LABELS_FILE, lambda path: pa.parquet.write_table(table, path))

@@ -1,4 +1,4 @@
-"""What a run is asked to do, as its config.json tells: all that its result depends on."""
+"""The settings of a run, as written to config.json: everything its result depends on."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trevision.methods.options import Options
 from trevision.runs.named_files import check_unchanged, describe, located
 
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
-"""Always part of a run's name; other settings are if not at their default, so a new one renames no run."""
+"""Always part of a run's name. Others only if not at their default, so that new settings rename no run."""
 BESIDE_SETTINGS = ("model", "files")
-"""What config.json says besides source and settings."""
+"""Keys of config.json that are neither the source nor settings."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a run's result depends on."""
+    """Everything that the result of a run depends on, besides its source."""
 
     noise: str | None = None
     """Noise to add to the training labels: sym-50, pair-45 (percent), or a .csv or .npy file with T."""
@@ -28,18 +28,18 @@ class Settings:
     schedule: str = "quick"
     """quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol)."""
     seed: int = 0
-    """Seed of noise, split, initial weights and batches."""
+    """Seed of the noise, the split, initial weights and batches."""
     network: str | None = None
     """lenet, resnet8, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
     train_size: int | None = None
     """Use only this many training rows, drawn at random."""
     remove_anchors: float | None = None
-    """Before the noise, drop this share of each class, its surest rows (0.4 on MNIST in the paper)."""
+    """Before adding noise, drop this share of each class: its most typical rows (paper: 0.4 on MNIST)."""
     pretrained: str | None = None
     """A .safetensors or .pth file of torchvision's weights that the network starts from."""
     trusted: bool = False
-    """Select by the clean validation labels that come with the data (clothing1m), not by noisy ones.
-    Needless with clean_column and clean_source, whose rows are always used so."""
+    """Select epochs by the clean validation labels that come with the data (clothing1m). Rows of
+    clean_column and clean_source are always used like this."""
     options: Options = field(default_factory=Options)
     reading: Reading = field(default_factory=Reading)
 
@@ -55,17 +55,17 @@ class Hardware:
     precision: str = "32-true"
     """Lightning Fabric's precision: 32-true, 16-mixed or bf16-mixed."""
     threads: int | None = 1
-    """CPU threads a process. One gives the same bits whatever the number of cores, and those of `reproduce`;
-    more are faster for large networks. None leaves torch's own choice."""
+    """CPU threads per process. With one, results are bit-identical on any number of cores and equal those of
+    `reproduce`; more are faster for large networks. None lets torch choose."""
 
 
 def run_config(source: str, settings: Settings) -> dict[str, Any]:
-    """What config.json says of a run, besides its model."""
+    """Source and settings as config.json has them."""
     return {"source": source, **asdict(settings)}
 
 
 def canonical(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as JSON gives it back, without model, files and settings at their default.
+    """A config after a round trip through JSON, without model, files and settings at their default.
 
     Two configs of the same run are equal in this form, even if one was written before a setting existed.
     """
@@ -86,9 +86,10 @@ def _chosen(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
-    """Source and settings of a run; an error if a file that it read has changed since.
+    """Source and settings of a run, from its config.
 
-    A file that the config names relative to another folder is named by its whole path.
+    Raises a ValueError if a file that the run read has changed since. A file that is named relative to
+    another working directory gets its absolute path.
     """
     given = {name: value for name, value in config.items() if name not in ("source", *BESIDE_SETTINGS)}
     files = config.get("files", {})
@@ -106,8 +107,8 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
 
 
 def files_of(source: str, settings: Settings) -> dict[str, dict[str, str]]:
-    """The files that a run reads by the names in its config, with their digests."""
-    from trevision.runs.prior_files import named_in  # imports torch, and only a run that begins needs it
+    """The files that a run reads, by the names in its config, with their digests."""
+    from trevision.runs.prior_files import named_in  # imports torch, which only a new run needs
 
     named = (source, settings.reading.clean_source, settings.noise, settings.pretrained)
     return describe(*named, *named_in(settings.options.prior))

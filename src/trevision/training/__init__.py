@@ -1,1 +1,1 @@
-"""The training loop and what it stands on: devices, selection, checkpoints, evaluation."""
+"""The training loop and its parts: devices, selection, checkpoints, evaluation."""

@@ -1,4 +1,4 @@
-"""A moving average of a model's weights: steadier than the weights themselves, at no cost in a prediction."""
+"""A moving average of a model's weights: less noisy than the weights, at no cost in prediction."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class WeightAverage:
 
         average <- average + rate (weights - average),    rate = max(1 / t, 1 / steps) at update t
 
-    so that it is the plain mean until there are `steps` updates, and forgets where training began. The
-    statistics of batch normalisation, which belong to the weights, are averaged alike; other buffers are
-    taken as they are.
+    It is the plain mean until there are `steps` updates, and later forgets the start of training. The
+    statistics of batch normalisation are averaged too, since they belong to the weights. Other buffers are
+    copied.
     """
 
     def __init__(self, model: NoisyLabelModel, steps: float) -> None:
         self.model = copy.deepcopy(model).requires_grad_(False)
         self.steps = max(1.0, steps)
         self.updates = 0
-        # Looked up once: a walk through the modules at every step would cost more than the arithmetic.
+        # Collected once: a walk through the modules at every step would cost more than the arithmetic.
         self._averages, self._weights = _averaged(self.model), _averaged(model)
         averaged = {id(tensor) for tensor in (*self._averages, *self._weights)}
         self._buffers = [
@@ -37,7 +37,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the weights of the model as they are now."""
+        """Add the current weights of the model to the average."""
         self.updates += 1
         rate = max(1 / self.updates, 1 / self.steps)
         torch._foreach_lerp_(self._averages, self._weights, rate)
@@ -53,7 +53,7 @@ class WeightAverage:
 
 
 def _averaged(model: nn.Module) -> list[Tensor]:
-    """What of a model is averaged: its parameters, and means and variances of batch normalisation."""
+    """The tensors to average: parameters, and means and variances of batch normalisation."""
     statistics = [
         statistic
         for module in model.modules()

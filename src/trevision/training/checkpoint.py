@@ -1,7 +1,7 @@
-"""Stages on disk: what a stopped run continues from.
+"""Checkpoints, from which a stopped run continues.
 
-A run is a sequence of named stages. A finished stage is kept whole, so that a resumed run passes
-over it; the stage under way is kept from epoch to epoch. Files are replaced atomically and read with
+A run is a sequence of named stages. The result of a finished stage is kept, so that a resumed run skips it.
+The current stage is saved from epoch to epoch. Files are replaced atomically and read with
 `weights_only=True`: no pickle from disk is executed.
 """
 
@@ -17,8 +17,8 @@ import torch
 
 from trevision.files import write_atomically
 
-# Maximum fraction of the time spent on checkpoints. Very short epochs are then not kept one by one, and a
-# stopped run repeats a few of them, to the same bits.
+# Maximum fraction of time spent checkpointing. Very short epochs are not all saved; a stopped run then
+# repeats a few of them, with bit-identical results.
 MOST_TIME = 0.1
 
 
@@ -33,7 +33,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Keeps nothing: for a fit that lives and dies with its process."""
+    """Keeps nothing, for a fit that need not be resumed."""
 
     def load(self, name: str) -> dict[str, Any] | None:
         return None
@@ -46,7 +46,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Keeps one file a stage in a folder."""
+    """Keeps one file per stage in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class FolderStore:
             return torch.load(path, map_location="cpu", weights_only=True)
         except OSError:
             raise
-        except Exception:  # torch's reader has no one error for bytes that are no checkpoint
+        except Exception:  # torch raises errors of many types for files that are no checkpoint
             raise ValueError(
                 f"{path} is damaged, or holds more than weights; remove it, and its stage is trained again"
             ) from None
@@ -69,14 +69,21 @@ class FolderStore:
         write_atomically(self.folder / f"{name}.pt", lambda path: torch.save(state, path))
 
     def clear(self) -> None:
-        """Forget everything: the run is finished."""
+        """Remove all checkpoints: the run is finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Keeper:
-    """Keeps checkpoints of one stage, as often as `MOST_TIME` allows.
+    """Saves checkpoints of one stage, as often as `MOST_TIME` allows.
 
-    Of several processes, `only` one writes.
+    Parameters
+    ----------
+    store : Store
+        Where checkpoints go.
+    stage : str
+        The stage's name.
+    only : bool, default=True
+        Whether this process writes. Of several processes, exactly one should.
     """
 
     def __init__(self, store: Store, stage: str, only: bool = True) -> None:
@@ -84,7 +91,7 @@ class Keeper:
         self.kept_at, self.cost = time.perf_counter(), 0.0
 
     def keep(self, make_state: Callable[[], dict[str, Any]]) -> None:
-        """Keep the state of a stage under way, unless the last time was too short ago."""
+        """Save the state of an unfinished stage, unless the last checkpoint is too recent."""
         began = time.perf_counter()
         if self.only and began - self.kept_at >= self.cost / MOST_TIME:
             self.store.save(self.stage, make_state())
@@ -92,6 +99,6 @@ class Keeper:
             self.cost = self.kept_at - began
 
     def finish(self, state: dict[str, Any]) -> None:
-        """Keep the state of a finished stage."""
+        """Save the state of a finished stage."""
         if self.only:
             self.store.save(self.stage, state)

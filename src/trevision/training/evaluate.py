@@ -1,4 +1,4 @@
-"""What is measured after every epoch, and what of it may choose the model."""
+"""The measurements after every epoch, and which of them selects the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trevision.training.phase import Criterion
 PREDICTION_BATCH = 1000
 
 Measure = Callable[[nn.Module, "Tensor | None"], dict[str, Any]]
-"""Measures a model and its T, which may be None."""
+"""From a model and its T, which may be None, to numbers by name."""
 
 
 @torch.no_grad()
@@ -34,14 +34,14 @@ def class_probs(model: nn.Module, x: Rows, batch_size: int = PREDICTION_BATCH) -
 
 
 def measure_nothing(model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
-    """The measure of those who do not know the truth."""
+    """The measure when the truth is not known: no numbers."""
     return {}
 
 
 def measure_against(truth: Truth) -> Measure:
-    """A measure of accuracy on clean test rows and of the error of T, as far as `truth` knows them.
+    """A measure of test accuracy and of the error of T, if `truth` knows clean test labels and T.
 
-    A method may be handed the measure: the truth itself is out of its reach.
+    A method is given this function, so it never sees the truth itself.
     """
 
     def measure(model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
@@ -57,34 +57,40 @@ def measure_against(truth: Truth) -> Measure:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Measures a model on the noisy validation set and, where there is one, on a trusted set.
+    """Measures a model on the noisy validation set and, if there is one, on a trusted set.
 
-    An epoch is selected by the `criterion`, error or loss, of the noisy posterior on the noisy validation
-    labels or, where the user has clean labels to give, by the error on those. The error is what Algorithm 1
-    of the paper says. The loss varies less from epoch to epoch, which counts where noise leaves few
-    validation labels right, but leads astray where T is wrong. The criterion "last" takes the last epoch.
+    Attributes
+    ----------
+    data : NoisyData
+        Validation rows with noisy labels, and perhaps trusted rows with clean ones.
+    criterion : {"error", "loss", "last"}
+        What of the noisy posterior, on noisy validation labels, selects an epoch. The error is that of
+        Algorithm 1. The loss varies less from epoch to epoch, which helps if few validation labels are right,
+        but misleads if T is wrong. "last" takes the last epoch.
+    also : Measure
+        Extra numbers to record. They never select an epoch.
+    trusting : bool
+        Whether the error on trusted labels, if there are any, selects instead. It should not if P(noisy | x)
+        is learnt: the epoch that predicts clean labels best has often not learnt the noise yet.
+    loss : callable
+        The loss of a row from the log-probability of its given label: cross-entropy, or a method's own.
     """
 
     data: NoisyData
     criterion: Criterion = "error"
     also: Measure = measure_nothing
-    """What else is recorded of every epoch. It never selects one."""
     trusting: bool = True
-    """Whether trusted labels, where there are any, select. They should not where it is P(noisy | x) that is
-    learnt: the epoch that is best at clean labels has often not learnt the noise yet."""
     loss: Callable[[Tensor], Tensor] = torch.neg
-    """The loss of a row, from the log-probability of its given label: cross-entropy, or what a method trains
-    with instead."""
 
     @property
     def select_by(self) -> str | None:
-        """The metric of which the least selects an epoch; None where the last one is taken."""
+        """The metric whose minimum selects an epoch; None takes the last epoch."""
         if self.trusting and self.data.trusted_x is not None:
             return "trusted_error"
         return None if self.criterion == "last" else f"noisy_validation_{self.criterion}"
 
     def measure(self, model: nn.Module, transition: Tensor | None) -> dict[str, Any]:
-        """The metrics of one epoch: the noisy posterior T'g against noisy labels, g against clean ones."""
+        """The metrics of one epoch: T'g against noisy labels, g against clean labels."""
         data = self.data
         clean = class_probs(model, data.valid_x)
         matrix = None if transition is None else _on_cpu(transition)

@@ -1,4 +1,4 @@
-"""The training loop, visible and straight."""
+"""The training loop."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from trevision.training.tracker import Tracker, cpu_copy
 ALL_EPOCHS_DONE = "all epochs done"
 DIVERGED = "the loss became"
 OPTIMIZER_NAMES = ("optimizer", "optimizer_transition")
-"""The names of optimisers in a checkpoint: the only one or the network's, and Delta T's own."""
+"""The names in a checkpoint of the first optimiser and, if there is one, Delta T's own."""
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss stopped being a number before there was any state to go back to."""
+    """The loss became NaN or infinite in the first epoch, so there is no earlier state to return."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a method's step sees: some rows, their noisy labels, which rows they are, and the time."""
+    """The input of a step: rows, their noisy labels, their row numbers, and the epoch."""
 
     x: Tensor
     noisy_labels: Tensor
@@ -50,37 +50,62 @@ Step = Callable[[nn.Module, Batch], Tensor]
 
 @dataclass(frozen=True)
 class Stage:
-    """One named stage of a method: which model, which loss, which phase."""
+    """One named stage of a method.
+
+    Attributes
+    ----------
+    name : str
+        The name in history, checkpoints and progress.
+    model : NoisyLabelModel
+        The model to train.
+    step : Step
+        The loss of a batch: a scalar, a mean over its rows.
+    phase : Phase
+        Epochs, optimiser and rates.
+    record_start : bool
+        Whether to measure the state before training as epoch 0. It is selected only if no later epoch
+        finishes.
+    """
 
     name: str
     model: NoisyLabelModel
     step: Step
-    """The loss of a batch, a scalar that is a mean over its rows."""
     phase: Phase
     record_start: bool = False
-    """Whether the state before the first epoch is measured too, as epoch 0. It is selected only if no epoch
-    after it ends well."""
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """A finished stage: the selected state, what was measured on the way, and why it ended."""
+    """The result of a finished stage.
+
+    Attributes
+    ----------
+    state : dict of str to Tensor
+        The model's state in the selected epoch.
+    selected : dict
+        The record of the selected epoch.
+    history : list of dict
+        One record per epoch.
+    stopped_because : str
+        Why the stage ended.
+    warnings : tuple of str
+        Doubts about the result.
+    """
 
     state: dict[str, Tensor]
     selected: dict[str, Any]
     history: list[dict[str, Any]]
     stopped_because: str
     warnings: tuple[str, ...] = ()
-    """What is doubtful about it, in sentences."""
 
     @property
     def diverged(self) -> bool:
-        """Whether it ended because the loss was no number any more; the state is of an epoch before that."""
+        """Whether the loss became NaN or infinite. The state is then from an earlier epoch."""
         return self.stopped_because.startswith(DIVERGED)
 
 
 def _batches(rows: Tensor, size: int) -> list[Tensor]:
-    """Rows in batches of `size`; one that is left over joins the last, as batch normalisation needs two."""
+    """Rows in batches of `size`. A single leftover row joins the last batch: batch norm needs two rows."""
     *before, last = rows.split(size)
     if before and len(last) == 1:
         return [*before[:-1], torch.cat([before[-1], last])]
@@ -88,10 +113,31 @@ def _batches(rows: Tensor, size: int) -> list[Tensor]:
 
 
 def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int) -> StageResult:
-    """Train `stage.model` through its phase and return the epoch that the evaluation's score selects.
+    """Train `stage.model` for its phase and return the epoch that the evaluation selects.
 
-    With a store that knows the stage, a finished one is returned at once and an interrupted one
-    continues after the last epoch that was kept, to the same bits.
+    If the store holds the finished stage, its result is returned at once. If it holds a checkpoint, training
+    continues there, with bit-identical results.
+
+    Parameters
+    ----------
+    stage : Stage
+        Model, loss and phase.
+    evaluation : Evaluation
+        The data, and how epochs are measured and selected.
+    runtime : Runtime
+        Devices, checkpoints, progress.
+    seed : int
+        Seed of batches and augmentation.
+
+    Returns
+    -------
+    StageResult
+        The selected state and the history.
+
+    Raises
+    ------
+    TrainingDiverged
+        If the loss becomes NaN or infinite before any epoch was recorded.
     """
     saved = runtime.store.load(stage.name)
     if saved is not None and saved["done"]:
@@ -135,7 +181,7 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
 
 
 class _Training:
-    """A stage under way: its model on the device, optimisers, averaged weights, and the rows."""
+    """A running stage: its model on the device, optimisers, averaged weights, and the rows."""
 
     def __init__(self, stage: Stage, data: NoisyData, runtime: Runtime, seed: int) -> None:
         self.stage, self.phase = stage, stage.phase
@@ -151,12 +197,12 @@ class _Training:
 
     @property
     def learnt(self) -> NoisyLabelModel:
-        """What the stage has learnt so far: the averaged model, where weights are averaged."""
+        """The model so far; the averaged model if weights are averaged."""
         return self.stage.model if self.average is None else self.average.model
 
     @property
     def measured(self) -> nn.Module:
-        """The same to be measured, as it lies on the device."""
+        """The same model on the device, to be measured."""
         return self.model if self.average is None else self.average.model
 
     @property
@@ -166,8 +212,8 @@ class _Training:
     def epoch(self, epoch: int) -> float:
         """Train on every row once; returns the mean loss over all rows of all processes."""
         total = torch.zeros((), device=self.fabric.device)
-        # Each epoch draws from its own seed, so a resumed run needs no generator's state. The fork
-        # keeps the caller's global generator (and its use by dropout in a user's network) apart.
+        # Each epoch draws from its own seed, so a resumed run needs no generator's state. The fork leaves
+        # the caller's global generator as it was, even if a user's network has dropout.
         with torch.random.fork_rng(devices=[] if self.fabric.device.type == "cpu" else None):
             torch.manual_seed(_seed(self.seed, epoch))
             self.model.train()
@@ -182,9 +228,9 @@ class _Training:
         return float(summed) / len(self.x)
 
     def _epoch_batches(self, epoch: int) -> Iterator[tuple[Batch, float]]:
-        """The batches of one epoch as this process sees them, each with its share of the whole batch.
+        """This process's batches of one epoch, each with a factor for its loss.
 
-        Processes average their gradients; a loss times the share makes that the mean over the whole batch.
+        Processes average their gradients. Because of the factor, that is the mean over the whole batch.
         """
         fabric = self.fabric
         generator = torch.Generator().manual_seed(_seed(self.seed, epoch))
@@ -198,7 +244,7 @@ class _Training:
             yield batch, len(mine) * fabric.world_size / len(rows)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps, for an interrupted stage to continue from."""
+        """The state to save in a checkpoint."""
         states = (optimizer.state_dict() for optimizer in self.optimizers)
         kept = {"model": cpu_copy(self.stage.model), **dict(zip(OPTIMIZER_NAMES, states, strict=False))}
         return kept if self.average is None else kept | {"average": self.average.state()}
@@ -219,7 +265,28 @@ def train_batch(
     batch: Batch,
     share: float = 1.0,
 ) -> Tensor:
-    """One update of the model from one batch; returns the loss before it."""
+    """One update of the model from one batch.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Computes the gradient.
+    model : nn.Module
+        The model to update.
+    optimizers : sequence of Optimizer
+        One for everything, or one for the network and one for Delta T.
+    step : Step
+        The loss of a batch.
+    batch : Batch
+        The rows.
+    share : float, default=1.0
+        A factor for the loss: above or below 1 if processes have parts of different sizes.
+
+    Returns
+    -------
+    Tensor
+        The loss before the update, a scalar.
+    """
     loss = step(model, batch)
     for optimizer in optimizers:
         optimizer.zero_grad(set_to_none=True)
@@ -230,6 +297,6 @@ def train_batch(
 
 
 def _seed(seed: int, part: str | int) -> int:
-    """A seed of its own for each part of a run, spread so that neighbouring seeds share nothing."""
+    """A separate seed for each part of a run, independent of the seeds of neighbouring runs."""
     words = list(part.encode()) if isinstance(part, str) else [part]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 2)

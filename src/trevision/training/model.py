@@ -18,19 +18,27 @@ State = dict[str, Tensor]
 
 
 class NoisyLabelModel(nn.Module):
-    """Standardised input -> network -> logits of the clean posterior, and T beside them.
+    """The network behind a standardised input, and T.
 
-    T comes out of `forward` so that its gradient, too, passes through whatever wraps the model
-    (several processes average the gradients of everything they see in `forward`).
+    `forward` returns the logits (n, C) of the clean posterior, and T (C, C) or None. It returns T because
+    several processes average the gradients only of what `forward` returns. The names in a state are known
+    only to this class.
 
-    All that knows how a state is laid out is a method of this class.
+    Parameters
+    ----------
+    standardise : nn.Module
+        Shifts and scales the inputs. The model holds a copy.
+    network : nn.Module
+        From inputs to logits.
+    transition : TransitionModule or None
+        T; None for a method without T.
     """
 
     def __init__(
         self, standardise: nn.Module, network: nn.Module, transition: TransitionModule | None
     ) -> None:
         super().__init__()
-        # A copy: it moves with this model to a device, and others are made with the same one.
+        # A copy: it moves to a device with this model, and other models are made from the same original.
         self.standardise = copy.deepcopy(standardise)
         self.network = network
         self.transition = transition
@@ -48,15 +56,15 @@ class NoisyLabelModel(nn.Module):
         parameterisation: Parameterisation = "frozen",
         prior: Prior | None = None,
     ) -> Self:
-        """A model in `state`, with a transition if the state has one.
+        """A model with the given `state`, and with a transition if the state has one.
 
-        `parameterisation` and `prior` are those that a learnt Delta T had; without one, T is fixed.
+        `parameterisation` and `prior` are used only if the state holds a learnt Delta T.
         """
         transition = None
         if "transition.free" in state:
             transition = Transition(state["transition.initial"], parameterisation, prior)
         elif "transition.initial" in state:
-            # The state brings T itself. One that `slack` led out of the simplex would be refused as a start.
+            # T is loaded below. A T that `slack` moved off the simplex would be refused as a start.
             transition = Transition(torch.eye(len(state["transition.initial"])))
         model = cls(standardise, network, transition)
         model.load_state_dict(state)
@@ -64,19 +72,19 @@ class NoisyLabelModel(nn.Module):
 
     @staticmethod
     def network_state(state: State) -> State:
-        """The state of the network alone, by its own names."""
+        """The state of the network alone, without the prefix of its names."""
         return _below(state, "network.")
 
     @staticmethod
     def transition_state(state: State) -> State:
-        """The state of the transition alone, by its own names."""
+        """The state of the transition alone, without the prefix of its names."""
         return _below(state, "transition.")
 
     @staticmethod
     def state_of_part(state: State, part: str) -> State:
-        """The state of a model whose network is the submodule `part` of this one's, without a transition.
+        """The state of a model that has only the submodule `part` of the network, and no transition.
 
-        An empty `part` stands for the whole network.
+        An empty `part` means the whole network.
         """
         prefix = f"network.{part}." if part else "network."
         network = {f"network.{name}": value for name, value in _below(state, prefix).items()}
@@ -85,11 +93,11 @@ class NoisyLabelModel(nn.Module):
 
     @staticmethod
     def state_with_transition(state: State, matrix: Tensor) -> State:
-        """The state with a fixed T in place of whatever transition it has."""
+        """The state with its transition replaced by a fixed T."""
         return _without_transition(state) | {"transition.initial": matrix}
 
     def state_without_transition(self) -> State:
-        """The state of all but the transition."""
+        """The state of everything except the transition."""
         return _without_transition(self.state_dict())
 
 

@@ -1,4 +1,4 @@
-"""What has to be known of a saved model besides its numbers; read without torch."""
+"""Network, input shape and classes of a saved model; read without torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODEL_FILE = "model.safetensors"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What has to be known of a model, besides its numbers, to use it again."""
+    """What is needed, besides its weights, to use a saved model: network, input shape and classes."""
 
     network: str
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class ModelCard:
 
 
 def read_card(folder: Path, config: dict[str, Any]) -> ModelCard:
-    """The card of the model in `folder`; an error if the folder holds no finished model."""
+    """The card of the model in `folder`. Raises a ValueError if there is no finished model."""
     card = config.get("model")
     if card is None or not (folder / MODEL_FILE).is_file():
         why = (

@@ -1,4 +1,4 @@
-"""A trained model in a folder: `model.safetensors` for its numbers, JSON for everything else."""
+"""A trained model in a folder: weights in `model.safetensors`, everything else in JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CUSTOM_NETWORK = "custom"
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model as read from a folder, with T before and after its revision."""
+    """A model read from a folder, with T before and after its revision."""
 
     model: NoisyLabelModel
     card: ModelCard
@@ -33,7 +33,7 @@ class SavedModel:
 
 
 def save_model(path: Path, model: NoisyLabelModel, initial: np.ndarray, transition: np.ndarray) -> None:
-    """Write the numbers of a model and its transition matrices to one safetensors file."""
+    """Write the weights of a model and its transition matrices to one safetensors file."""
     tensors = model.state_without_transition() | {
         "transition.initial": torch.tensor(initial),
         "transition.matrix": torch.tensor(transition),
@@ -52,7 +52,7 @@ def save_model(path: Path, model: NoisyLabelModel, initial: np.ndarray, transiti
 
 
 def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
-    """Read a model from a run's folder; a network of the user's own must be handed in again."""
+    """Read a model from a run's folder. A network of the user's own must be passed again as `network`."""
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{folder} must be the folder of a run or a saved classifier: it has no config.json")

@@ -1,4 +1,4 @@
-"""The optimisers of a stage, made from its phase."""
+"""The optimisers of a stage."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from trevision.training.phase import Optimizer, Phase
 
 
 def make_optimizers(model: NoisyLabelModel, phase: Phase) -> list[torch.optim.Optimizer]:
-    """Network and Delta T in groups of their own: their rates differ, and only the network decays.
+    """Optimisers with separate groups for network and Delta T: rates differ, and only the network decays.
 
-    One optimiser holds both groups, unless the phase has another for Delta T.
+    One optimiser holds both groups, unless the phase names another one for Delta T.
     """
     network = [p for p in model.network.parameters() if p.requires_grad]
     groups = [{"params": network, "rate": phase.lr, "weight_decay": phase.weight_decay}]
@@ -31,14 +31,14 @@ def make_optimizers(model: NoisyLabelModel, phase: Phase) -> list[torch.optim.Op
 
 
 def _make_optimizer(kind: Optimizer, groups: list[dict[str, Any]], phase: Phase) -> torch.optim.Optimizer:
-    # The fused kernels do the same arithmetic in one call an update.
+    # The fused kernels do the same arithmetic in one call per update.
     if kind == "adam":
         return torch.optim.Adam(groups, lr=phase.lr, fused=True)
     return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum, fused=True)
 
 
 def set_rates(optimizers: Sequence[torch.optim.Optimizer], factor: float) -> None:
-    """Multiply the rate of every group by `factor`."""
+    """Set the rate of every group to its own rate times `factor`."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = group["rate"] * factor

@@ -42,11 +42,11 @@ class Phase:
     milestones : tuple[int, ...], default=()
         For steps: the epochs after which the rate is divided by ten.
     augmentation : str | None, default=None
-        How training images are varied, one of `data.AUGMENTATIONS`; as is usual for the data if not
+        How training images are varied, one of `data.AUGMENTATIONS`; the data set's usual way if not
         given.
     average : float, default=0.0
-        Weights are averaged over about this many of the latest epochs, and the average is what is
-        measured and selected; 0 takes the weights as they are.
+        Average the weights over about this many of the latest epochs, and measure and select the
+        average; 0 for no averaging.
     patience : int | None, default=None
         Stop after this many epochs without a better noisy validation score; never, if not given.
 
@@ -71,7 +71,7 @@ class Phase:
     patience: int | None = None
 
     def check(self) -> None:
-        """Raise a ValueError for a word that means nothing or a number that cannot be."""
+        """Raise a ValueError for an unknown word or an impossible number."""
         words = {
             "optimizer": get_args(Optimizer),
             "optimizer_transition": (None, *get_args(Optimizer)),
@@ -92,9 +92,9 @@ class Phase:
 
 
 def learning_rate(phase: Phase, epochs_done: float) -> float:
-    """The factor on a phase's learning rates after `epochs_done` epochs, fractions included.
+    """The factor on a phase's learning rates after `epochs_done` epochs, which may be a fraction.
 
-    A pure function of time, so that a resumed run needs no scheduler's state.
+    It depends on time only, so a resumed run needs no scheduler state.
     """
     if phase.decay == "steps":
         return 0.1 ** bisect_right(phase.milestones, int(epochs_done))

@@ -1,4 +1,4 @@
-"""What the loop tells of its progress, and to whom."""
+"""Observers of the training loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TextIO
 
 
 class Progress(Protocol):
-    """Told when a stage begins, after each batch, and after each epoch with its metrics."""
+    """Called when a stage begins, after each batch, and after each epoch with its metrics."""
 
     def stage(self, name: str, epochs: int, batches: int) -> None: ...
 
@@ -19,7 +19,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """Silence."""
+    """Shows nothing."""
 
     def stage(self, name: str, epochs: int, batches: int) -> None: ...
 
@@ -29,7 +29,7 @@ class NoProgress:
 
 
 class LineProgress:
-    """One line that is rewritten in place on a terminal, and one line a stage elsewhere."""
+    """On a terminal, one line that is rewritten; elsewhere, one line per stage."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr

@@ -1,4 +1,4 @@
-"""Where a run happens: devices and processes (Lightning Fabric), its store, its observer."""
+"""Devices and processes (Lightning Fabric), checkpoints and progress of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,22 @@ from trevision.training.checkpoint import MemoryStore, Store
 from trevision.training.progress import NoProgress, Progress
 
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
-"""Of those that Fabric knows, the ones in which T keeps its digits: it is never learnt in 16 bits."""
+"""The precisions of Fabric that do not store T in 16 bits."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What the loop needs besides the problem: an engine, a place for checkpoints, an observer."""
+    """Where and how a run is computed.
+
+    Attributes
+    ----------
+    fabric : Fabric
+        Devices and processes, from `launch`.
+    store : Store
+        Keeps checkpoints; by default nothing is kept.
+    progress : Progress
+        Observes the loop; by default nothing is shown.
+    """
 
     fabric: Fabric
     store: Store = field(default_factory=MemoryStore)
@@ -27,14 +37,34 @@ class Runtime:
 
 
 def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-true") -> Fabric:
-    """A launched Fabric: CPU or GPU, one process or several (data-parallel)."""
+    """Start Lightning Fabric on a CPU or GPU, in one process or several (data-parallel).
+
+    Parameters
+    ----------
+    accelerator : str, default="auto"
+        "auto", "cpu", "cuda" or "mps".
+    devices : int, default=1
+        Number of devices, or of CPU processes.
+    precision : str, default="32-true"
+        One of `PRECISIONS`.
+
+    Returns
+    -------
+    Fabric
+        The launched Fabric.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid, or the accelerator is not installed.
+    """
     if devices < 1:
         raise ValueError(f"devices must be at least 1, got {devices}")
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
     keep_freed_memory()
     with warnings.catch_warnings():
-        # Fabric tells of every GPU it does not use; the user chose the devices.
+        # Fabric warns about every GPU it does not use, but the user chose the devices.
         warnings.filterwarnings("ignore", category=UserWarning, module="lightning_fabric")
         try:
             fabric = Fabric(
@@ -52,10 +82,10 @@ def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-tru
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep large blocks that are freed, where it is glibc; elsewhere do nothing.
+    """Make glibc keep freed large blocks for reuse. Does nothing with other C libraries.
 
-    By default glibc hands them back to the system, and the next training step, which needs blocks of the same
-    sizes, pays for a page fault in each of their pages: up to a fifth of a step of LeNet-5.
+    By default glibc returns them to the system. The next training step needs blocks of the same sizes and
+    pays for a page fault in each page: up to a fifth of a step of LeNet-5.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -11,9 +11,23 @@ from trevision.training.model import State
 
 
 class Tracker:
-    """Collects a record an epoch and keeps the state of the best of them.
+    """Collects one record per epoch and keeps the state of the best epoch.
 
-    `select_by` is the metric of which the least is best; None takes the latest epoch.
+    Parameters
+    ----------
+    stage : str
+        The stage's name, for the records.
+    select_by : str or None
+        The metric to minimise; None takes the latest epoch.
+
+    Attributes
+    ----------
+    history : list of dict
+        All records.
+    selected : dict
+        The record of the best epoch.
+    best : State
+        The model's state in that epoch.
     """
 
     def __init__(self, stage: str, select_by: str | None) -> None:
@@ -33,7 +47,7 @@ class Tracker:
     def add(
         self, epoch: int, loss: float, metrics: dict[str, Any], seconds: float, model: nn.Module
     ) -> dict[str, Any]:
-        """Take in an epoch of `model`; a loss of NaN is not recorded. Returns the epoch's record."""
+        """Record an epoch of `model`, and return the record. A loss of NaN is left out."""
         record = {"stage": self.stage, "epoch": epoch}
         if not math.isnan(loss):
             record["train_loss"] = loss
@@ -48,14 +62,14 @@ class Tracker:
         return self.select_by is None or bool(record[self.select_by] < self.selected[self.select_by])
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """The state to save in a checkpoint."""
         return {"best": self.best, "selected": self.selected, "history": self.history}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Continue from what `state` returned."""
         self.best, self.selected, self.history = saved["best"], saved["selected"], saved["history"]
 
 
 def cpu_copy(model: nn.Module) -> State:
-    """The model's state as it is now, on the CPU."""
+    """A copy of the model's current state, on the CPU."""
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

@@ -1,1 +1,1 @@
-"""Data of a user's own: tables, arrays, folders of images."""
+"""The user's own data: tables, arrays, folders of images."""

@@ -1,4 +1,4 @@
-"""Anyone's arrays and .npz files as data sets of tensors."""
+"""The user's arrays and .npz files as data sets of tensors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _same_length(x: Tensor, codes: np.ndarray, x_name: str, y_name: str) -> None
 
 
 def from_arrays(x: Any, y: Any, test_x: Any = None, test_y: Any = None, name: str = "arrays") -> Dataset:
-    """A data set copied from anyone's arrays, tensors, lists or frames.
+    """A data set copied from arrays, tensors, lists or data frames.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def from_arrays(x: Any, y: Any, test_x: Any = None, test_y: Any = None, name: st
 
 
 def _from_parts(name: str, train: dict[str, Any], test: dict[str, Any]) -> Dataset:
-    """A data set from rows and labels, each part under the names that its errors are to mention."""
+    """A data set from rows and labels, by the names that errors should mention."""
     (x_name, x), (y_name, y) = train.items()
     train_x = features(x, x_name)
     classes, codes = encode_labels(y, y_name)
@@ -119,7 +119,7 @@ def _with_trusted(dataset: Dataset, path: Path) -> Dataset:
 
 
 def read_npz_rows(path: Path | str) -> tuple[Tensor, np.ndarray | None]:
-    """The rows of an .npz file to predict, x_test if it has one and else x, with their labels if any."""
+    """The rows of an .npz file to predict, x_test or else x, with their labels if there are any."""
     path = Path(path).expanduser()
     arrays = npz_arrays(path, required=())
     x_name, y_name = ("x", "y") if arrays["x_test"] is None else ("x_test", "y_test")

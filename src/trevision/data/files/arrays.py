@@ -1,4 +1,4 @@
-"""Anyone's arrays: features and labels checked once, at the door, and the .npz files that hold them."""
+"""Check the user's arrays of features and labels, and read .npz files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def label_array(y: Any, name: str) -> np.ndarray:
 
 
 def _narrow(labels: np.ndarray, name: str) -> np.ndarray:
-    """Python objects as the one plain dtype they all share."""
+    """Python objects as an array of the plain dtype that they all share."""
     for row, label in enumerate(labels):
         if _is_missing(label):
             raise DataError(
@@ -80,7 +80,7 @@ def _narrow(labels: np.ndarray, name: str) -> np.ndarray:
     ):
         if all(isinstance(label, kinds) for label in labels):
             narrowed = np.array(labels.tolist(), dtype=dtype)
-            # Whole numbers beyond 64 bits stay objects, or become floats that merge neighbours.
+            # Whole numbers beyond 64 bits would stay objects, or become floats that merge neighbours.
             if dtype is None and narrowed.dtype.kind not in "iu":
                 raise DataError(f"{name} must be integers of at most 64 bits; write longer ones as strings")
             return narrowed
@@ -110,7 +110,7 @@ def codes_in(y: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
     classes
         The sorted classes.
     name
-        What an error calls `y`.
+        The name of `y` in errors.
 
     Raises
     ------
@@ -138,8 +138,8 @@ def name_of(label: Any) -> str:
 def feature_array(x: Any, name: str = "x") -> np.ndarray:
     """`x` copied: a float32 table, or uint8 or float32 images (n, channels, height, width).
 
-    (n, features) is a table. (n, height, width) are grey images; (n, height, width, channels) is recognised
-    by 1 or 3 channels at the end and another length in second place. Only uint8 images keep their dtype.
+    (n, features) is a table. (n, height, width) are grey images. (n, height, width, channels) is recognised
+    if the last axis has length 1 or 3 and the second has not. Only uint8 images keep their dtype.
     """
     array = _as_array(x, name)
     if array.dtype.kind not in "biuf":
@@ -191,7 +191,7 @@ def npz_arrays(
     required
         Arrays that it must have.
     keys
-        Arrays that are read; None for one that the file lacks.
+        Arrays to read; None if the file does not have the array.
 
     Raises
     ------
@@ -208,8 +208,8 @@ def npz_arrays(
 
 
 def _plain_labels(path: Path, labels: np.ndarray | None) -> np.ndarray | None:
-    """Labels of a file by what they mean: bytes are text, and whole numbers are integers however stored."""
-    if not isinstance(labels, np.ndarray):  # none, or a member of the archive that is no array
+    """Labels of a file in plain types: bytes become text, and whole numbers become integers."""
+    if not isinstance(labels, np.ndarray):  # None, or a member of the archive that is not an array
         return labels
     if labels.dtype.kind == "S":
         try:
@@ -224,9 +224,9 @@ def _plain_labels(path: Path, labels: np.ndarray | None) -> np.ndarray | None:
 
 @contextmanager
 def _npz_archive(path: Path) -> Iterator[Any]:
-    """An .npz file, open; whatever goes wrong while it is becomes one line about it."""
+    """An open .npz file. Errors while it is open become one line about the file."""
     try:
-        # The file is opened here because numpy leaves it open when it turns out to be corrupt.
+        # The file is opened here because numpy would leave a corrupt file open.
         with open(path, "rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):

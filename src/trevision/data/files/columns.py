@@ -25,7 +25,7 @@ BOOLEANS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0
 FITTING = 0.95
 """Minimum fraction of values that are numbers, or dates, in a column of numbers or dates."""
 DISTINCT = 0.5
-"""Maximum fraction of different values in a column of categories; with more, it tells rows apart."""
+"""Maximum fraction of different values in a column of categories; with more, it identifies rows."""
 WORDS_OF_TEXT = 4
 FEW_ROWS = 20
 DATES_LOOKED_AT = 1000
@@ -34,7 +34,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Column:
-    """A column: name, kind, how its dates and numbers are written and, if it is ignored, the reason."""
+    """A column: name, kind, format of its dates and numbers and, if it is ignored, the reason."""
 
     name: str
     kind: ColumnKind
@@ -105,7 +105,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def numbers(values: pa.Array, *, decimal_comma: bool = False) -> np.ndarray:
-    """float64 values, nan where there is none or where it is no number that float32 can hold."""
+    """float64 values; nan if a value is missing or not a number that float32 can hold."""
     values = plain(values)
     if pa.types.is_string(values.type):
         floats = _parsed(_with_points(values) if decimal_comma else values)
@@ -127,7 +127,7 @@ def _parsed(values: pa.Array) -> np.ndarray:
     try:
         return cast(np.ndarray, values.cast(pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
-        import pandas as pd  # here and below: slow to import, and labels and names do without
+        import pandas as pd  # here and below: slow to import, and not needed for labels and names
 
         trimmed = pc.utf8_trim_whitespace(values).to_pandas().astype(object)
         return pd.to_numeric(trimmed, errors="coerce").to_numpy(np.float64)
@@ -149,7 +149,7 @@ def _zero_or_one(word: str) -> float:
 
 
 def date_parts(values: pa.Array, date_format: str | None) -> np.ndarray:
-    """(n, 4): days since 1970 with their fraction, month, weekday and hour; nan where there is no date."""
+    """(n, 4): days since 1970 with their fraction, month, weekday and hour; nan if there is no date."""
     import pandas as pd
 
     dates = _dates(plain(values), date_format)
@@ -171,7 +171,7 @@ def _dates(values: pa.Array, date_format: str | None) -> pd.Series:
 
 
 def words(values: pa.Array) -> np.ndarray:
-    """Text as objects, nan where there is none."""
+    """Text as objects; nan if missing."""
     values = plain(values)
     if not pa.types.is_string(values.type):
         values = values.cast(pa.string())

@@ -1,4 +1,4 @@
-"""Rows of a source for people to look at, and a copy of a source in which some labels are replaced."""
+"""Rows of a source for display, and a copy of a source with some labels replaced."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int])
 
 
 def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int, str], out: Path) -> None:
-    """Write a copy of a source in which some labels are replaced.
+    """Write a copy of a source with some labels replaced.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _csv_writer(table: Table, reading: Reading, corrections: Mapping[int, str], 
 
 
 def _path_mover(table: Table, reading: Reading, label: int, out: Path) -> Callable[[list[Any]], list[Any]]:
-    """What keeps the paths of images good when their table moves to another folder."""
+    """A function that adjusts the paths of images when their table moves to another folder."""
     path_number = path_column(table, reading, (label,), verbatim=True)
     if path_number is None or out.resolve().parent == table.path.resolve().parent:
         return lambda fields: fields
@@ -157,7 +157,7 @@ def _parquet_writer(table: Table, reading: Reading, corrections: Mapping[int, st
 
 
 def _replaced(column: pa.Array, corrections: Mapping[int, str], kind: pa.DataType) -> pa.Array:
-    """The column with some values replaced by what a text means in its type."""
+    """The column with some values replaced by texts, converted to its type."""
     values = plain(column)
     rows = sorted(corrections)
     mask = np.zeros(len(values), dtype=bool)
@@ -188,7 +188,7 @@ def _npz_writer(path: Path, corrections: Mapping[int, str]) -> Write:
 
 def _relabelled(path: Path, labels: np.ndarray, corrections: Mapping[int, str]) -> np.ndarray:
     """The labels with some replaced; a new class among numbers has to be a number."""
-    # By the names that the run gave them: whole numbers without a fraction, bytes as text.
+    # By their names in the run: whole numbers without a fraction, bytes as text.
     known = {name: value for value in np.unique(labels) for name in (str(value), _name(value))}
     values = labels.tolist()
     for row, text in corrections.items():

@@ -34,7 +34,7 @@ def read_images(listing: Listing, reading: Reading, progress: Progress | None = 
     reading
         What the user says about the source: the size of images, and labels known to be right.
     progress
-        Told how decoding comes along.
+        Called with the progress of decoding.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def read_image_rows(listing: Listing, shape: tuple[int, ...], progress: Progress
     shape
         (channels, height, width) that the model takes.
     progress
-        Told how decoding comes along.
+        Called with the progress of decoding.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def read_image_rows(listing: Listing, shape: tuple[int, ...], progress: Progress
 def _clean_images(
     reading: Reading, framing: Framing, classes: np.ndarray
 ) -> tuple[Rows, Tensor, tuple[str, ...]]:
-    """The images of the second source, whose labels are right."""
+    """The images of `clean_source`, whose labels are right."""
     assert reading.clean_source is not None
     source = Path(reading.clean_source).expanduser()
     if kind_of(source) not in ("folder", "table"):
@@ -125,19 +125,19 @@ def _clean_images(
 
 
 def x_of(x: Rows, rows: np.ndarray) -> Rows:
-    """Some rows, without a copy where they are all."""
+    """Some rows; without a copy if these are all rows."""
     return x if len(rows) == len(x) else select_rows(x, rows)
 
 
 def choose_framing(listing: Listing, image_size: int | None) -> Framing:
-    """Grey if all images are; their own size if all have the same small one; else squares."""
+    """Grey if all images are grey; their own size if it is small and the same for all, else squares."""
     from PIL import Image  # whoever learns from a table needs no pillow
 
     def look(path: str) -> tuple[tuple[int, int], bool] | None:
         try:
             with Image.open(listing.folder / path) as file:
                 return file.size, file.mode in _GREY
-        except Exception:  # as in `decode`, which tells it
+        except Exception:  # `decode` reports the error later
             return None
 
     seen = [size_and_grey for size_and_grey in in_threads(look, listing.paths) if size_and_grey is not None]
@@ -156,9 +156,9 @@ def choose_framing(listing: Listing, image_size: int | None) -> Framing:
 
 
 def decode_all(listing: Listing, framing: Framing, progress: Progress | None) -> tuple[Rows, dict[int, str]]:
-    """All images of a listing, and for each row that cannot be used the reason.
+    """All images of a listing, and the reason for each row that cannot be used.
 
-    Images that do not fit in memory stay files, and are decoded here to check that they can be.
+    Images that do not fit in memory stay files; they are decoded here only as a check.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def decode_all(listing: Listing, framing: Framing, progress: Progress | None) ->
     framing
         The size that they are brought to.
     progress
-        Told how decoding comes along.
+        Called with the progress of decoding.
 
     Raises
     ------

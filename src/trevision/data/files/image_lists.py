@@ -1,7 +1,7 @@
 """Images in class folders, or named by a table, as lists of paths; no image is opened here.
 
-Rows are numbered over all images that are listed, also those that turn out to be damaged, so that a row's
-number does not depend on what could be read.
+All listed images are numbered, even damaged ones, so that a row's number does not depend on which images can
+be read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_BYTES = 2 << 30
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Images by their paths, relative to `folder`, with what is known of each."""
+    """Images by their paths relative to `folder`, with names and labels."""
 
     where: Path
     folder: Path
@@ -43,7 +43,7 @@ class Listing:
 
 
 def fits_in_memory(images: int, shape: tuple[int, ...]) -> bool:
-    """Whether so many images of this shape are held in memory."""
+    """Whether this many images of this shape fit in memory."""
     return images * math.prod(shape) <= MOST_BYTES
 
 
@@ -106,7 +106,7 @@ def path_column(
     known
         Columns with another role.
     verbatim
-        How the table is going to be read, so that this reading can be continued.
+        How the table will be read, so that this reading can be continued.
     """
     if reading.path_column is not None:
         return find_column(table, reading.path_column, "path_column")

@@ -1,4 +1,4 @@
-"""Labels of a user's own file: which rows have one, which classes there are, which labels are right."""
+"""Labels of the user's own files: rows with labels, classes, and labels known to be right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ZERO_FRACTION = re.compile(r"\.0+\Z")
 
 @dataclass(frozen=True, eq=False)
 class LabelColumn:
-    """Labels as text: `names[codes]`, a code of -1 where a row has none."""
+    """Labels as text, `names[codes]`; the code is -1 for a row without a label."""
 
     codes: np.ndarray
     names: list[str]
@@ -28,7 +28,7 @@ class LabelColumn:
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """The rows of a source by what they are for: row numbers and codes into `classes`."""
+    """The rows of a source by use (noisy or trusted): row numbers and codes into `classes`."""
 
     rows: np.ndarray
     codes: np.ndarray
@@ -56,7 +56,7 @@ def label_column(parts: Iterable[pa.Array], where: str) -> tuple[LabelColumn, tu
 
 
 def _without_fractions(labels: LabelColumn) -> LabelColumn:
-    """1.0 and 1 as one label, if all are whole numbers: where one is missing, some tools write 1.0 for 1."""
+    """1.0 and 1 as one label if all are whole numbers: with missing values, some tools write 1.0 for 1."""
     whole = [_ZERO_FRACTION.sub("", name) for name in labels.names]
     if whole == labels.names or not all(_is_whole(name) for name in whole):
         return labels
@@ -75,7 +75,7 @@ def _as_text(part: pa.Array) -> pa.Array:
 
 
 def truths(parts: Iterable[pa.Array], where: str) -> np.ndarray:
-    """A column that says of each row whether its label is right; nothing said means no."""
+    """A column that says whether each row's label is right; a missing value means no."""
     chunks, start = [], 0
     for part in parts:
         values = booleans(part)
@@ -96,8 +96,8 @@ def sort_rows(
 ) -> Sorted:
     """Rows with noisy labels, rows with trusted ones, and the classes.
 
-    A row without a label is left out. So is a noisy row whose label occurs in no other: a class of one row
-    cannot be both learnt and checked, and is mostly a slip of the pen.
+    A row without a label is left out. So is a noisy row whose label occurs only once: a class of one row
+    cannot be both trained on and validated, and is mostly a typing error.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def class_values(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_whole(name: str) -> bool:
-    # Only as Python would write it: 007 is a name, and two names must not become one number.
+    # Only as Python would write it: 007 stays text, since two names must not become one number.
     return name.removeprefix("-").isdecimal() and str(int(name)) == name and len(name) < 18
 
 

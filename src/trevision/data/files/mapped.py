@@ -1,4 +1,4 @@
-"""Arrays on disk that are read a slice of rows at a time, without being held."""
+"""Arrays on disk that are read in slices of rows and not held in memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BYTES_AT_ONCE = 2**24
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:
-    """A 1-D or 2-D array in a file, whose slices of rows are read when they are asked for.
+    """A 1-D or 2-D array in a file. Slices of rows are read when needed.
 
-    The file is mapped anew for each slice: pages that a lasting map has touched would count as this
-    process's memory, until a whole pass filled it.
+    The file is mapped again for each slice. Pages of a lasting map would count as memory of this process,
+    and a whole pass would fill it.
     """
 
     path: Path
@@ -57,7 +57,7 @@ def map_npy(path: Path, start: int = 0) -> MappedRows:
 
 
 def map_npz_member(path: Path, key: str, scratch: Path, progress: Progress | None = None) -> MappedRows:
-    """An array of an .npz file, mapped where it lies, or unpacked first if it is compressed.
+    """An array of an .npz file, mapped in the file, or unpacked first if it is compressed.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def map_npz_member(path: Path, key: str, scratch: Path, progress: Progress | Non
     scratch
         A folder to unpack into.
     progress
-        Told how unpacking comes along.
+        Called with the progress of unpacking.
     """
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(f"{key}.npy")

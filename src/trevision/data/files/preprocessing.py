@@ -1,7 +1,7 @@
 """The columns of a table as numbers a network takes, fitted once and kept with the model.
 
-The kinds of the columns are plain data, and a scikit-learn ColumnTransformer is fitted to them. Both lie in
-one file. It is no pickle: a file that names any class but the few listed here is refused.
+The kinds of the columns are plain data, and a scikit-learn ColumnTransformer is fitted to them. Both are
+saved in one file. It is not a pickle: a file that names a class not listed here is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLUMNS_MEMBER = "columns.json"
 MOST_CATEGORIES = 32
 LEAST_CATEGORIES = 4
 RARE = 0.01
-"""Minimum fraction of rows for a category of its own; rarer ones are grouped."""
+"""Minimum fraction of rows for a category of its own; rarer categories are grouped."""
 MOST_TERMS = 20_000
 TEXT_DIMENSIONS = 100
 MOST_BYTES = 4 << 30
@@ -54,31 +54,31 @@ _NODES = {"Dict", "List", "Tuple", "Slice", "Json", "Type", "DType", "NdArray", 
 
 @dataclass(frozen=True, eq=False)
 class Preprocessing:
-    """Columns that are used, what they are, and the transformer that was fitted to them."""
+    """The columns to learn from, with their kinds, and the transformer fitted to them."""
 
     columns: tuple[Column, ...]
     transformer: ColumnTransformer
 
     @property
     def width(self) -> int:
-        """Numbers a row becomes."""
+        """The number of features per row."""
         return sum(where.stop - where.start for where in self.transformer.output_indices_.values())
 
     def transform(self, table: pd.DataFrame) -> np.ndarray:
-        """The rows (n, width) in float32 of what `prepared` made of the columns."""
+        """The features (n, width) in float32, from the result of `prepared`."""
         return np.asarray(self.transformer.transform(table), dtype=np.float32)
 
     def save(self, path: Path) -> None:
         """Write it to one file."""
-        import skops.io  # here and below: most of a second that only tables need
+        import skops.io  # here and below: slow to import, and needed only for tables
 
         skops.io.dump(self.transformer, path)
-        told = {
+        description = {
             "columns": [asdict(column) for column in self.columns],
             "scikit-learn": sklearn.__version__,
         }
         with zipfile.ZipFile(path, "a") as archive:
-            archive.writestr(_COLUMNS_MEMBER, json.dumps(told))
+            archive.writestr(_COLUMNS_MEMBER, json.dumps(description))
 
 
 def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) -> Preprocessing:
@@ -139,7 +139,7 @@ def _text_pipeline(name: str, texts: pd.Series) -> Pipeline:
 
 
 def prepared(columns: tuple[Column, ...], values: dict[str, pa.Array]) -> pd.DataFrame:
-    """What the transformer is given: numbers for numbers, truths and dates, objects for words."""
+    """The transformer's input: floats for numbers, booleans and dates, objects for words."""
     table: dict[str, np.ndarray] = {}
     for column in columns:
         array = values[column.name]
@@ -171,7 +171,7 @@ def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
     part
         One of `DATE_PARTS`.
     columns
-        All columns; the name is different from theirs.
+        All columns; the name differs from theirs.
     """
     name = f"{column.name} ({part})"
     # The names of columns are trimmed, so none of them ends in a space.
@@ -179,14 +179,14 @@ def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
 
 
 def load_preprocessing(path: Path) -> Preprocessing:
-    """Read what `save` wrote; a file that names anything but the few classes it may is refused."""
+    """Read a file written by `save`. A file that names a class not allowed here is refused."""
     import skops.io
 
     try:
         with zipfile.ZipFile(path) as archive:
-            told = json.loads(archive.read(_COLUMNS_MEMBER))
+            description = json.loads(archive.read(_COLUMNS_MEMBER))
             _check_types(path, json.loads(archive.read("schema.json")))
-        columns = tuple(Column(**column) for column in told["columns"])
+        columns = tuple(Column(**column) for column in description["columns"])
         transformer = skops.io.load(path, trusted=["numpy.dtype"])
     except FileNotFoundError:
         raise DataError(
@@ -194,7 +194,7 @@ def load_preprocessing(path: Path) -> Preprocessing:
         ) from None
     except DataError:
         raise
-    # Of a damaged file anything may be raised, by zipfile, by json or by the reading of arrays.
+    # A damaged file may raise errors of many types, in zipfile, json or numpy.
     except Exception as error:
         raise DataError(
             f"{path}: cannot be read (written with scikit-learn of another version than "
@@ -206,7 +206,7 @@ def load_preprocessing(path: Path) -> Preprocessing:
 
 
 def _check_types(path: Path, node: Any) -> None:
-    """Refuse a description that names a type besides those that `fit_preprocessing` uses."""
+    """Raise a DataError for a description that names a type not used by `fit_preprocessing`."""
     if isinstance(node, list):
         for member in node:
             _check_types(path, member)

@@ -1,4 +1,4 @@
-"""Anyone's probabilities and labels, from an .npz, .npy, .csv or .parquet file that may exceed memory."""
+"""Probabilities and labels from an .npz, .npy, .csv or .parquet file, which may be larger than memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLASSES_NAMES = ("classes", "class_names")
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
-    """Probabilities (n, C) on disk, the label of each row as the number of its column, names of columns."""
+    """Probabilities (n, C) on disk, each row's label as the number of its column, and column names."""
 
     probs: MappedRows
     labels: np.ndarray
@@ -43,21 +43,21 @@ def open_probabilities(
     ignore: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Iterator[Probabilities]:
-    """Probabilities and labels in a file, for as long as the context lasts.
+    """Open the probabilities and labels in a file, as a context manager.
 
-    What cannot be mapped where it lies is first copied, in pieces, into a temporary file.
+    Data that cannot be mapped in the file is first copied, in pieces, to a temporary file.
 
     Parameters
     ----------
     path
         An .npz file with both (`PROBS_NAMES`, `LABELS_NAMES`, optionally `CLASSES_NAMES`); an .npy file of
-        probabilities; or a .csv or .parquet file with a label column and a column of probabilities a class.
+        probabilities; or a .csv or .parquet file with a label column and one probability column per class.
     labels
         The .npy file of labels that goes with an .npy file.
     label_column, ignore
         Of a table: the column of labels, and columns that are neither labels nor probabilities.
     progress
-        Told how copying comes along.
+        Called with the progress of copying.
 
     Raises
     ------
@@ -147,8 +147,8 @@ def _matched(path: Path, probs: MappedRows, labels: np.ndarray, classes: Any) ->
         raise DataError(f"{path}: {error}") from error
     texts = [name_of(int(value) if values.dtype.kind == "f" else value) for value in values]
     if names is None:
-        # Where the labels take as many values as there are columns, the columns are theirs in ascending
-        # order, as in scikit-learn's `classes_`; else labels are the numbers of columns.
+        # If there are as many label values as columns, the columns belong to them in ascending order, as in
+        # scikit-learn's `classes_`. Otherwise labels are column numbers.
         names = tuple(texts) if len(texts) == size else tuple(map(str, range(size)))
     return Probabilities(probs, _columns(path, texts, codes, names, size)[codes], names)
 
@@ -156,7 +156,7 @@ def _matched(path: Path, probs: MappedRows, labels: np.ndarray, classes: Any) ->
 def _columns(
     path: Path, values: Sequence[str], codes: np.ndarray, names: Sequence[str], size: int
 ) -> np.ndarray:
-    """The number of each label's column: that of its name or, for a whole number, the label itself."""
+    """The column number of each label: by its name or, if it is a whole number, the label itself."""
     column_of = {name: column for column, name in enumerate(names)}
     if not all(value in column_of for value in values) and all(value.isdecimal() for value in values):
         column_of = {str(column): column for column in range(size)}

@@ -50,11 +50,11 @@ def read_table(
     scratch
         The folder to copy into.
     label_column
-        The column of labels; if not given, the first that is named like one of `LABEL_COLUMNS`.
+        The column of labels; if not given, the first one named in `LABEL_COLUMNS`.
     ignore
         Columns that are neither labels nor probabilities.
     progress
-        Told how copying comes along.
+        Called with the progress of copying.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _csv_batches(table: Table, label: str, columns: list[str], progress: Progres
 def _parquet_batches(
     table: Table, label: str, columns: list[str], progress: Progress | None
 ) -> Iterator[Any]:
-    # Without buffers of its own for every column, a file of one large row group would be read whole.
+    # These options give every column its own buffer; else one large row group would be read as a whole.
     with pa.parquet.ParquetFile(table.path, buffer_size=2**16, pre_buffer=False) as file:
         step = max(1, NUMBERS_AT_ONCE // len(columns))
         done = 0
@@ -142,7 +142,7 @@ def _parquet_batches(
 
 def _floats(path: Path, name: str, column: Any) -> np.ndarray:
     try:
-        # What is missing becomes NaN, and is found with its row where rows are checked.
+        # A missing value becomes NaN and is reported, with its row, when rows are checked.
         numbers: np.ndarray = column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException as error:
         raise DataError(

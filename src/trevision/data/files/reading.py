@@ -1,4 +1,4 @@
-"""How a file or folder of a user's own is to be read."""
+"""How to read the user's own file or folder."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ LARGEST_IMAGE_SIZE = 1024
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user says about a file of their own; named data sets leave everything at its default."""
+    """What the user says about their own file. Named data sets use the defaults."""
 
     label_column: str | None = None
-    """The column of a .csv or .parquet file that holds the labels; if not given, the one named label or y."""
+    """The label column of a .csv or .parquet file; if not given, the column named label or y."""
     text_column: tuple[str, ...] = ()
-    """A column of running text, used through TF-IDF and truncated SVD; may be given several times."""
+    """A column of free text, turned into numbers by TF-IDF and truncated SVD; may be given several times."""
     ignore_column: tuple[str, ...] = ()
-    """A column that is not to be used; may be given several times."""
+    """A column to ignore; may be given several times."""
     name_column: str | None = None
-    """A column that names the rows; it is kept beside them and not learnt from."""
+    """A column that names the rows; it is shown in results and not learnt from."""
     clean_column: str | None = None
-    """A column that says (true/false, yes/no, 1/0) whose labels are known to be right."""
+    """A column that says (true/false, yes/no, 1/0) which labels are known to be right."""
     clean_source: str | None = None
     """A second file or folder of the same form as SOURCE, whose labels are known to be right."""
     path_column: str | None = None
-    """A column of paths of images, relative to the table's folder; recognised by its values if not given."""
+    """A column of image paths, relative to the table's folder; recognised by its values if not given."""
     image_size: int | None = None
-    """Pixels of each side that images are brought to; if not given, their own size or 64."""
+    """Resize images to this many pixels per side; if not given, their own size or 64."""
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Reading:
-        """The reading in a config.json; an empty one for a config from before there was any."""
+        """The reading stored in a config.json; the default if it has none."""
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
         return cls(**values)
 
@@ -50,7 +50,7 @@ class Reading:
         return self.clean_column is not None or self.clean_source is not None
 
     def check(self, kind: Kind, source: str) -> None:
-        """Raise a DataError for a value that is not allowed, or not for a `source` of that kind."""
+        """Raise a DataError for a value that is invalid, or does not apply to a `source` of that kind."""
         columns = ("label_column", "text_column", "ignore_column", "name_column", "clean_column")
         serves: dict[str, tuple[Kind, ...]] = {
             **dict.fromkeys((*columns, "path_column"), ("table",)),
@@ -80,13 +80,13 @@ class Reading:
 
 
 def kind_of(source: str | Path) -> Kind:
-    """What a source is by its name: arrays, a table, a folder of images, or a data set known by name."""
+    """The kind of a source, by its name: arrays, a table, a folder of images, or a named data set."""
     suffix = Path(source).suffix.lower()
     if suffix == ".npz":
         return "npz"
     if suffix in TABLE_SUFFIXES:
         return "table"
-    # A folder that happens to be called mnist is meant when it is written as a path.
+    # A folder called mnist must be written as a path, such as ./mnist.
     return "folder" if Path(source).expanduser().is_dir() else "named"
 
 

@@ -15,12 +15,12 @@ from trevision.data.progress import Progress
 from trevision.files import DataError, did_you_mean
 
 LABEL_COLUMNS = ("label", "y")
-"""Names that make a column the labels' if none is named and the table has only one of them."""
+"""Default names of the label column; the table must have exactly one of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """The numbers of the columns that are not features; None where there is no such column."""
+    """The numbers of the columns that are not features; None if there is no such column."""
 
     label: int | None
     name: int | None = None
@@ -55,7 +55,7 @@ def find_column(table: Table, wanted: str, role: str) -> int:
     table
         The table, opened.
     wanted
-        A name in the header, or the name that `Table.columns` gives to a repeated one.
+        A name in the header, or the unique name in `Table.columns` of a repeated name.
     role
         The setting that names the column, for the error.
 
@@ -79,7 +79,7 @@ def find_column(table: Table, wanted: str, role: str) -> int:
 
 
 def find_label_column(table: Table, reading: Reading) -> int:
-    """The number of the label column: the one the user names, or the only one called label or y."""
+    """The number of the label column: named by the user, or the only column called label or y."""
     if reading.label_column is not None:
         return find_column(table, reading.label_column, "label_column")
     columns = table.header
@@ -94,7 +94,7 @@ def find_label_column(table: Table, reading: Reading) -> int:
 
 
 def training_roles(table: Table, reading: Reading) -> Roles:
-    """The columns that `reading` gives a role; every column that it names has to be there."""
+    """The columns to which `reading` gives a role. All of them must be there."""
     for role in ("text_column", "ignore_column"):
         for name in getattr(reading, role):
             find_column(table, name, role)
@@ -136,7 +136,7 @@ def survey(
     roles
         The columns whose values are kept.
     progress
-        Told how far the reading has come.
+        Called with the progress of reading.
     sample_rows
         Maximum rows in the sample. It is drawn with a fixed seed, in one pass: every row gets a random
         number, and the rows with the smallest numbers stay.
@@ -212,7 +212,7 @@ class _Sample:
 
 
 def _still_counting(last: dict[str, float | None], block: pa.RecordBatch) -> dict[str, float | None]:
-    """Of the columns that went up by one from row to row, those that still do, with their last value."""
+    """The columns that still increase by one from row to row, with their last value."""
     going: dict[str, float | None] = {}
     for name, before in last.items():
         column = plain(block.column(name))
@@ -232,7 +232,7 @@ def _still_counting(last: dict[str, float | None], block: pa.RecordBatch) -> dic
 
 
 def _names(column: pa.Array, start: int) -> np.ndarray:
-    """Names of rows; a row without one goes by its number."""
+    """Names of rows; a row without a name is named by its number."""
     names = words(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     names[missing] = [str(start + row) for row in np.flatnonzero(missing)]

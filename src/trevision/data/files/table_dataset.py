@@ -1,7 +1,7 @@
-"""A .csv or .parquet file as a data set: read twice in blocks, kept once as float32.
+"""A .csv or .parquet file as a data set: read twice in blocks, held once as float32.
 
-The first reading finds the labels and draws a sample, from which the columns are recognised and the
-preprocessing is fitted; the second turns every block into rows of one array.
+The first reading finds the labels and draws a sample. Columns are recognised and the preprocessing is fitted
+on this sample. The second reading turns every block into rows of one array.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trevision.data.rows import SourceRows
 from trevision.files import DataError
 
 SAMPLE_ROWS = 50_000
-"""Maximum rows to recognise columns by and to fit the preprocessing to; a random part of longer tables."""
+"""Maximum rows for recognising columns and fitting the preprocessing; drawn at random from longer tables."""
 
 
 def read_table(
@@ -49,7 +49,7 @@ def read_table(
     reading
         What the user says about it.
     progress
-        Told how far both readings have come.
+        Called with the progress of both readings.
     preprocessing
         What turned the columns into numbers before; a new one is fitted if not given.
 
@@ -75,7 +75,7 @@ def read_table(
         columns, more = recognise_columns(table, surveyed, sample, roles, reading)
         preprocessing = fit_preprocessing(columns, sample, surveyed.rows)
         notes += more
-    del sample  # its memory serves the second reading
+    del sample  # frees memory for the second reading
     target_rows = np.full(surveyed.rows, -1)
     target_rows[chosen.rows] = np.arange(len(chosen.rows))
     target_rows[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
@@ -104,7 +104,7 @@ def read_table(
 def read_table_rows(
     table: Table, reading: Reading, preprocessing: Preprocessing, progress: Progress | None = None
 ) -> SourceRows:
-    """Every row of a table to predict, with its label and name where the table has them.
+    """Every row of a table to predict, with its label and name if the table has them.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def read_table_rows(
 def _clean_rows(
     reading: Reading, preprocessing: Preprocessing, classes: np.ndarray
 ) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """The rows of the second source, whose labels are right."""
+    """The rows of `clean_source`, whose labels are right."""
     assert reading.clean_source is not None
     if kind_of(reading.clean_source) != "table":
         raise DataError(
@@ -154,7 +154,7 @@ def _check_columns(table: Table, preprocessing: Preprocessing) -> None:
 
 
 def halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
-    """Two progresses, for two readings of the same length, that together move one."""
+    """Split one progress into two, for two readings of the same length."""
     if progress is None:
         return None, None
     known = progress
@@ -167,7 +167,7 @@ def halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]
 def recognise_columns(
     table: Table, surveyed: Survey, sample: pa.Table, roles: Roles, reading: Reading
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """The columns to learn from, as a sample of the rows shows them, and notes on those that are not used.
+    """The columns to learn from, recognised from a sample, and notes on columns that are not used.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def recognise_columns(
         if called & set(reading.text_column):
             columns.append(Column(name, "text"))
             continue
-        # A file that separates fields by another sign than the comma may need it for its numbers.
+        # If fields are not separated by commas, the comma may be a decimal comma.
         column = recognise(name, sample.column(name), decimal_comma=table.delimiter != ",")
         if name in surveyed.counting and surveyed.rows > 2:
             column = Column(name, "ignored", reason="only counts the rows")
@@ -220,7 +220,7 @@ def transformed(
     target_rows
         For each row of the table its row in the result; negative for a row to leave out.
     progress
-        Told how far the reading has come.
+        Called with the progress of reading.
     """
     x = np.empty((int((target_rows >= 0).sum()), preprocessing.width), dtype=np.float32)
     misfits: dict[str, tuple[int, int]] = {}

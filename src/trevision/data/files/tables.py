@@ -1,7 +1,7 @@
 """Tables on disk as a stream of blocks: .csv or .tsv of any common form, and .parquet.
 
-All values of a .csv arrive as text, since the kind of a column is known only once all of it was seen. Blocks
-have some megabytes, so that a table may be of any length. Errors name the file and the row.
+All values of a .csv are read as text, since the kind of a column is known only after reading all of it.
+Blocks have some megabytes, so a table may have any length. Errors name the file and the row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trevision.files import DataError
 BLOCK_BYTES = 16 << 20
 BLOCK_ROWS = 65_536
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>")
-"""What stands for a value that is not there."""
+"""Texts that stand for a missing value."""
 
 DELIMITERS = ",;\t|"
 # pyarrow counts columns from 0, and rows from 1 with the header.
@@ -35,12 +35,12 @@ _BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16
 
 
 Progressed = tuple[pa.RecordBatch, int, int]
-"""A block, how much was read when it ends, and how much there is."""
+"""A block, the amount read up to its end, and the total amount."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a .csv file is written: its encoding, its separator, and how many empty lines it begins with."""
+    """The format of a .csv file: its encoding, its separator, and the number of empty lines at its start."""
 
     encoding: str
     delimiter: str
@@ -51,8 +51,8 @@ class Form:
 class Table:
     """A table that is read block by block, as often as needed.
 
-    `header` has the names as they stand in the file, `columns` the same made different from each other; the
-    blocks have the columns in this order.
+    `header` has the names in the file, `columns` the same names made unique. Blocks have the columns in this
+    order.
     """
 
     path: Path
@@ -64,9 +64,9 @@ class Table:
     schema: pa.Schema | None = None
     """The types of a .parquet file; None for text."""
     form: Form | None = None
-    """How a text is written; None for a .parquet file."""
+    """The format of a text file; None for a .parquet file."""
     _begun: dict[bool, tuple[Progressed, Iterator[Progressed]]] = field(default_factory=dict, repr=False)
-    """Readings whose first block was looked at, by `verbatim`."""
+    """Readings of which only the first block was used so far, by `verbatim`."""
 
     @property
     def delimiter(self) -> str:
@@ -80,7 +80,7 @@ class Table:
         return with_progress(self.read(verbatim), progress)
 
     def first_block(self, *, verbatim: bool = False) -> pa.RecordBatch:
-        """The first rows. The next `blocks` continues this reading, so that looking costs no reading."""
+        """The first rows. The next `blocks` continues this reading, so nothing is read twice."""
         if verbatim not in self._begun:
             reading = self.read(verbatim)
             self._begun[verbatim] = next(reading), reading
@@ -88,7 +88,7 @@ class Table:
 
 
 def with_progress(blocks: Iterable[Progressed], progress: Progress | None) -> Iterator[pa.RecordBatch]:
-    """The blocks alone; `progress` is told of each once it has been used."""
+    """The blocks; `progress` is called after each has been used."""
     for block, done, total in blocks:
         yield block
         if progress is not None:
@@ -96,7 +96,7 @@ def with_progress(blocks: Iterable[Progressed], progress: Progress | None) -> It
 
 
 def open_table(path: Path | str) -> Table:
-    """The table at `path`, one of `TABLE_SUFFIXES`; it is looked at, not read."""
+    """The table at `path`, one of `TABLE_SUFFIXES`. Only its beginning is read."""
     path = Path(path).expanduser()
     if not path.exists():
         raise DataError(f"{path}: there is no such file")
@@ -181,7 +181,7 @@ def csv_blocks(
     size = path.stat().st_size
     try:
         with path.open("rb") as file:
-            # One thread: it alone can say in which row an error is.
+            # One thread: with several, errors do not say their row.
             blocks = pa.csv.open_csv(
                 file,
                 pa.csv.ReadOptions(
@@ -232,7 +232,7 @@ def _ragged_row(path: Path, row: pa.csv.InvalidRow, form: Form) -> DataError:
 
 
 def _encoding(path: Path) -> tuple[str, bool, tuple[str, ...]]:
-    """The encoding of a text file, whether its quotation marks are odd in number, and what to say of it."""
+    """The encoding of a text file, whether its number of quotation marks is odd, and notes."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     quotes, position = 0, 0
     try:
@@ -252,7 +252,7 @@ def _encoding(path: Path) -> tuple[str, bool, tuple[str, ...]]:
                     position += len(part)
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError as error:
-                # Every byte means something in Latin-1; Windows' variant has real letters for most.
+                # Every byte is valid in Latin-1; Windows' variant has printable characters for most.
                 line = _line_of(path, position + error.start)
                 note = (
                     f"{path.name} is not in UTF-8 (line {line} is the first to show it) and was read as "
@@ -283,7 +283,7 @@ def _single_byte_encoding(path: Path) -> str:
 
 
 def _header(path: Path, encoding: str) -> tuple[list[str], Form]:
-    """The names in the first row; of the usual signs the most frequent there separates fields."""
+    """The names in the first row. Fields are separated by its most frequent usual separator."""
     text_encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     with path.open(encoding=text_encoding, newline="") as file:
         first, blank_lines = "", 0
@@ -292,7 +292,7 @@ def _header(path: Path, encoding: str) -> tuple[list[str], Form]:
                 blank_lines += 1
                 continue
             first += line
-            # A name in quotes may hold a line break; a header that never ends is no header.
+            # A name in quotes may hold a line break, but a header must end within a block.
             if first.count('"') % 2 == 0 or len(first) > BLOCK_BYTES:
                 break
     if not first.strip():
@@ -304,7 +304,7 @@ def _header(path: Path, encoding: str) -> tuple[list[str], Form]:
 
 
 def _distinct(header: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """A name for every column, each its own, and a note on names that repeat."""
+    """A unique name for every column, and a note on repeated names."""
     names: list[str] = []
     notes = []
     for column, given in enumerate(header, start=1):

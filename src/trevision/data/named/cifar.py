@@ -22,7 +22,7 @@ _URL = "https://www.cs.toronto.edu/~kriz/"
 
 @dataclass(frozen=True)
 class _Official:
-    """Where the official files lie, and how a record is laid out in them."""
+    """The official files, and the layout of their records."""
 
     files: FileSet  # each version lists its training files, then its one test file
     archive: str
@@ -151,7 +151,7 @@ def _read_binary(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Array:
-    """Stands in for a pickled numpy array, so that not even numpy's own unpickling is run by a file."""
+    """Stands in for a pickled numpy array, so that a file cannot even run numpy's unpickling."""
 
     __slots__ = ("content", "shape")
     content: bytes
@@ -167,7 +167,7 @@ class _Array:
 
 
 class _Dtype:
-    """Stands in for a pickled numpy dtype, of which only unsigned bytes are admitted."""
+    """Stands in for a pickled numpy dtype; only unsigned bytes are allowed."""
 
     __slots__ = ()
 
@@ -180,7 +180,7 @@ class _Dtype:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """Python 3's way to write bytes in an old pickle protocol."""
+    """How Python 3 writes bytes in an old pickle protocol."""
     if encoding not in ("latin1", b"latin1"):
         raise pickle.UnpicklingError(f"text in the encoding {encoding!r}")
     return text.encode("latin1")
@@ -196,7 +196,7 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Reads dictionaries, lists, numbers, strings and byte arrays; a file can name nothing else to call."""
+    """Reads dictionaries, lists, numbers, strings and byte arrays; a file cannot call anything else."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:

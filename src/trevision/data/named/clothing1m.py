@@ -1,8 +1,8 @@
 """Clothing1M (Xiao et al. 2015): a million photographs with labels from the text around them.
 
 The official folder: label files and key lists as below, and images/0 to images/9. The labels of the training
-images are noisy by nature. Of some 50,000 further images with clean labels for training, about half have a
-noisy label too: those pairs tell T (Patrini et al. 2017). Clean validation and test images are apart.
+images are noisy. Of some 50,000 further training images with clean labels, about half have a noisy label
+too: T is counted from these pairs (Patrini et al. 2017). Clean validation and test images are separate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: small, and always there."""
+"""scikit-learn's handwritten digits: small, and always available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trevision.data.source import Source, SourceData
 
 def read_digits(data_dir: Path | None = None, progress: Progress | None = None) -> SourceData:
     """1,797 grey images of digits, 8 x 8, values in [0, 16]; a fixed, stratified 20 % is the test part."""
-    # Here, because the list of data sets is asked for by commands that never read this one.
+    # Imported here, because many commands list the data sets without reading this one.
     import sklearn.datasets
     from sklearn.model_selection import train_test_split
 

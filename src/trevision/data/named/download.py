@@ -1,6 +1,6 @@
-"""Fetching the official files: checked, all or nothing, and never insisted upon.
+"""Download the official files: checked, and complete or not at all.
 
-pooch would replace only the copying below: progress, archives as a whole and one-line errors stay ours.
+pooch would replace only the copying below. Progress, whole archives and one-line errors would still be ours.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def offline() -> bool:
 
 
 def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) -> None:
-    """Download a file, which appears only once its checksum is right.
+    """Download a file. It appears only if its checksum is right.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) ->
     md5
         The checksum of its content.
     progress
-        Told how downloading comes along.
+        Called with the progress of the download.
 
     Raises
     ------
     DataError
-        If the server does not give it, or gives another content.
+        If the download fails, or the content has another checksum.
     """
     if offline():
         raise DataError("$TREVISION_OFFLINE is set")
@@ -72,7 +72,7 @@ def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) ->
 
 
 def _copy(response: http.client.HTTPResponse, sink: IO[bytes], progress: Progress | None) -> str:
-    """Stream a response into a file and return the md5 of what went through."""
+    """Stream a response into a file and return the md5 of its content."""
     length = response.headers.get("Content-Length", "")
     total = int(length) if length.isdigit() else None
     digest, done = hashlib.md5(usedforsecurity=False), 0
@@ -166,7 +166,7 @@ def fetch_archive(
 
 
 def obtain(files: FileSet, data_dir: Path | None, download: Callable[[Path], None]) -> list[Path]:
-    """The paths of a data set's files, downloaded first if they are nowhere.
+    """The paths of a data set's files. They are downloaded if they are not found.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def obtain(files: FileSet, data_dir: Path | None, download: Callable[[Path], Non
     Raises
     ------
     DataError
-        If the files are nowhere and cannot be downloaded.
+        If the files are not found and cannot be downloaded.
     """
     if (paths := find(files, data_dir)) is not None:
         return paths

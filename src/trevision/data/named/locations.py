@@ -1,4 +1,4 @@
-"""Where the files of a named data set are looked for, and how one of them is read."""
+"""Find the files of a named data set, and read them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from trevision.files import DataError
 class FileSet:
     """The files that make up one named data set.
 
-    `folders` are relative to a search folder, the first being where a new copy is put. `versions` are lists
-    of file names: any one list, complete in one folder, is enough. Every file may also be gzipped (.gz).
+    `folders` are relative to a search folder; a new copy goes to the first. `versions` are lists of file
+    names: one complete list in one folder is enough. Every file may also be gzipped (.gz).
     """
 
     name: str
@@ -32,13 +32,13 @@ def cache_folder() -> Path:
     """The per-user cache: on Linux `$XDG_CACHE_HOME/trevision`, or `~/.cache/trevision`."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if named and sys.platform == "linux" and not Path(named).is_absolute():
-        # The XDG specification has relative values ignored, and platformdirs takes them.
+        # By the XDG specification, relative values are ignored; platformdirs does not ignore them.
         return Path.home() / ".cache" / "trevision"
     return user_cache_path("trevision", appauthor=False)
 
 
 def search_folders(data_dir: Path | None = None) -> list[Path]:
-    """The folders data sets are looked for in, best first: `data_dir`, `$TREVISION_DATA`, the cache."""
+    """The folders to search for data sets, best first: `data_dir`, `$TREVISION_DATA`, the cache."""
     folders = [] if data_dir is None else [Path(data_dir).expanduser()]
     if from_environment := os.environ.get("TREVISION_DATA"):
         folders.append(Path(from_environment).expanduser())
@@ -49,8 +49,8 @@ def search_folders(data_dir: Path | None = None) -> list[Path]:
 def candidate_folders(files: FileSet, data_dir: Path | None = None) -> list[Path]:
     """Every folder that may hold `files`, best first.
 
-    Only a folder the user named explicitly may hold the files directly: in a shared folder, files of the same
-    names (MNIST and Fashion-MNIST) could be either set.
+    Only a folder that the user named may hold the files directly. In a shared folder, files with the same
+    names (MNIST and Fashion-MNIST) could belong to either set.
     """
     folders: list[Path] = []
     for folder in search_folders(data_dir):
@@ -85,9 +85,9 @@ def find(files: FileSet, data_dir: Path | None = None) -> list[Path] | None:
 
 
 def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
-    """The one line for files that are nowhere: which, where they were looked for, where to put them.
+    """The error for missing files: one line with a missing file, the folders searched, and where to put it.
 
-    The file named is one that the most complete copy lacks.
+    The file named is missing in the most complete copy.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
     """
     lacking = min((missing for _, missing in _holdings(files, data_dir)), key=len)
     searched = search_folders(data_dir)
-    # A mistyped folder is worth a word; a cache that does not exist yet is not.
+    # Mention a folder that does not exist, since it may be mistyped, but not a missing cache.
     looked_in = ", ".join(
         str(folder) if folder.is_dir() or folder == cache_folder() else f"{folder} (no such folder)"
         for folder in searched

@@ -24,13 +24,13 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class _Official:
-    """Where the official files lie, and what tells them from others."""
+    """The official files, and how to recognise them."""
 
     files: FileSet
     url: str
     md5: tuple[str, ...]  # of the gzipped files, in the order of _NAMES
     class_names: tuple[str, ...]
-    first_labels: tuple[int, ...]  # of the training set; tells two sets apart whose files are named alike
+    first_labels: tuple[int, ...]  # of the training set; both data sets have the same file names
 
 
 _MNIST = _Official(
@@ -47,7 +47,7 @@ _MNIST = _Official(
 )
 _FASHION = _Official(
     files=FileSet("fashion-mnist", ("fashion-mnist", "FashionMNIST/raw"), (_NAMES,)),
-    # This endpoint speaks plain http only; the checksum is what vouches for the content.
+    # This server has only plain http; the checksum verifies the content.
     url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     md5=(
         "8d4fb7e6c68d591d4c3dfef9ec88bf0d",

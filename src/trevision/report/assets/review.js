@@ -11,8 +11,8 @@
   const FIRST_FIELDS = 5;
   const byId = (id) => document.getElementById(id);
   const rows = byId("rows");
-  const nameOf = (one) => suspects.name[one] ?? String(suspects.row[one]);
-  const titleOf = (one) => (suspects.name[one] === null ? `Row ${suspects.row[one]}` : suspects.name[one]);
+  const nameOf = (index) => suspects.name[index] ?? String(suspects.row[index]);
+  const titleOf = (index) => (suspects.name[index] === null ? `Row ${suspects.row[index]}` : suspects.name[index]);
 
   // A decision is [kind, class]: accept, keep and change have a class, skip has none.
   const decisions = new Map();
@@ -34,14 +34,14 @@
   };
   let kept = keep(() => {
     const isClass = (code) => Number.isInteger(code) && code >= 0 && code < classes.length;
-    for (const [one, kind, code] of JSON.parse(localStorage.getItem(data.key) ?? "[]")) {
+    for (const [index, kind, code] of JSON.parse(localStorage.getItem(data.key) ?? "[]")) {
       const known = kind === "skip" || (["accept", "keep", "change"].includes(kind) && isClass(code));
-      if (one in suspects.row && known) decisions.set(one, [kind, code]);
+      if (index in suspects.row && known) decisions.set(index, [kind, code]);
     }
   });
   const save = () => {
-    const told = JSON.stringify([...decisions].map(([one, decision]) => [one, ...decision]));
-    kept = keep(() => localStorage.setItem(data.key, told));
+    const stored = JSON.stringify([...decisions].map(([index, decision]) => [index, ...decision]));
+    kept = keep(() => localStorage.setItem(data.key, stored));
   };
   window.addEventListener("beforeunload", (event) => {
     if (!kept && decisions.size) event.preventDefault();
@@ -55,10 +55,10 @@
     return element;
   };
   const cell = (className, label, ...children) => {
-    const made = make("td", className, ...children);
-    made.setAttribute("role", "cell");
-    made.dataset.label = label;
-    return made;
+    const element = make("td", className, ...children);
+    element.setAttribute("role", "cell");
+    element.dataset.label = label;
+    return element;
   };
   const action = (kind, hint, ...children) => {
     const button = make("button", "action", ...children);
@@ -68,44 +68,44 @@
     return button;
   };
 
-  const fieldList = (one) => {
-    if (!fields || one >= fields.rows.length) return [];
+  const fieldList = (index) => {
+    if (!fields || index >= fields.rows.length) return [];
     const list = make("dl", "fields");
-    fields.columns.forEach((column, place) => {
-      const pair = make("div", "", make("dt", "", column), make("dd", "", fields.rows[one][place]));
-      pair.hidden = place >= FIRST_FIELDS;
+    fields.columns.forEach((column, position) => {
+      const pair = make("div", "", make("dt", "", column), make("dd", "", fields.rows[index][position]));
+      pair.hidden = position >= FIRST_FIELDS;
       list.append(pair);
     });
     if (fields.columns.length <= FIRST_FIELDS) return [list];
     return [list, action("fields", "Show every field", `${fields.columns.length - FIRST_FIELDS} more fields`)];
   };
 
-  const picture = (one) => {
-    if (!pictures || one >= pictures.encoded.length) return [];
+  const picture = (index) => {
+    if (!pictures || index >= pictures.encoded.length) return [];
     const image = make("img", pictures.pixels <= 32 ? "pixels" : "");
     image.alt = "";
-    image.src = `data:${pictures.mime};base64,${pictures.encoded[one]}`;
+    image.src = `data:${pictures.mime};base64,${pictures.encoded[index]}`;
     return [image];
   };
 
-  const outcome = (one) => {
-    const [kind, code] = decisions.get(one) ?? [null];
+  const outcome = (index) => {
+    const [kind, code] = decisions.get(index) ?? [null];
     if (kind === null) return "";
     if (kind === "skip") return "Skipped";
     return kind === "keep" ? `Kept ${classes[code]}` : `Changed to ${classes[code]}`;
   };
 
-  const buildRow = (one) => {
-    const given = classes[suspects.given[one]];
-    const suggested = classes[suspects.suggested[one]];
-    const share = suspects.pSuggested[one];
+  const buildRow = (index) => {
+    const given = classes[suspects.given[index]];
+    const suggested = classes[suspects.suggested[index]];
+    const share = suspects.pSuggested[index];
     const meter = make("meter", "");
     meter.value = share;
     meter.setAttribute("aria-hidden", "true");
-    const about = make("div", "about", make("span", "name", titleOf(one)), ...fieldList(one));
-    if (suspects.name[one] !== null) about.querySelector(".name").title = titleOf(one);
+    const about = make("div", "about", make("span", "name", titleOf(index)), ...fieldList(index));
+    if (suspects.name[index] !== null) about.querySelector(".name").title = titleOf(index);
     const row = make("tr", "suspect",
-      cell("what", "", make("div", "shown", ...picture(one), about)),
+      cell("what", "", make("div", "shown", ...picture(index), about)),
       cell("given", "Given", make("span", "label", given)),
       cell("suggested", "Suggested", make("span", "label", suggested)),
       cell("probability", "Probability", make("span", "value", share > 0.995 ? ">99%" : `${(100 * share).toFixed(0)}%`), meter),
@@ -117,17 +117,17 @@
           action("change", "Key C", "Other…")),
         make("p", "outcome")));
     row.setAttribute("role", "row");
-    row.dataset.one = one;
+    row.dataset.index = index;
     row.tabIndex = -1;
     return row;
   };
 
-  const rowOf = (one) => rows.querySelector(`tr[data-one="${one}"]`);
+  const rowOf = (index) => rows.querySelector(`tr[data-index="${index}"]`);
 
   const refreshRow = (row) => {
-    const decision = decisions.get(Number(row.dataset.one));
+    const decision = decisions.get(Number(row.dataset.index));
     row.dataset.state = decision?.[0] ?? "open";
-    row.querySelector(".outcome").textContent = outcome(Number(row.dataset.one));
+    row.querySelector(".outcome").textContent = outcome(Number(row.dataset.index));
     for (const button of row.querySelectorAll(".actions button")) {
       button.setAttribute("aria-pressed", String(button.dataset.action === decision?.[0]));
     }
@@ -148,7 +148,7 @@
 
   const markCursor = () => {
     for (const row of rows.rows) {
-      const current = Number(row.dataset.one) === view[cursor];
+      const current = Number(row.dataset.index) === view[cursor];
       row.tabIndex = current ? 0 : -1;
       if (current) row.setAttribute("aria-current", "true");
       else row.removeAttribute("aria-current");
@@ -169,9 +169,9 @@
     byId("next").disabled = page === pages - 1;
   };
 
-  const moveTo = (place, focus = true) => {
+  const moveTo = (position, focus = true) => {
     if (!view.length) return;
-    cursor = Math.min(Math.max(place, 0), view.length - 1);
+    cursor = Math.min(Math.max(position, 0), view.length - 1);
     const wanted = Math.floor(cursor / PAGE);
     if (wanted !== page) {
       page = wanted;
@@ -185,9 +185,9 @@
   // ---- filter and sort
   const states = {
     all: () => true,
-    open: (one) => !decisions.has(one),
-    skipped: (one) => decisions.get(one)?.[0] === "skip",
-    decided: (one) => decisions.has(one) && decisions.get(one)[0] !== "skip",
+    open: (index) => !decisions.has(index),
+    skipped: (index) => decisions.get(index)?.[0] === "skip",
+    decided: (index) => decisions.has(index) && decisions.get(index)[0] !== "skip",
   };
   const inWords = new Intl.Collator("en", { numeric: true });
   const classOrder = (column) => (a, b) => suspects[column][a] - suspects[column][b];
@@ -204,10 +204,10 @@
   const select = () => {
     const [given, suggested] = [byId("filter-given").value, byId("filter-suggested").value];
     const inState = states[byId("filter-state").value];
-    view = [...Array(total).keys()].filter((one) =>
-      (given === "" || suspects.given[one] === Number(given))
-      && (suggested === "" || suspects.suggested[one] === Number(suggested))
-      && inState(one));
+    view = [...Array(total).keys()].filter((index) =>
+      (given === "" || suspects.given[index] === Number(given))
+      && (suggested === "" || suspects.suggested[index] === Number(suggested))
+      && inState(index));
     // Sorting is stable: within equal ones the most suspicious stay first.
     view.sort(orders[byId("sort").value]);
     byId("clear-filters").hidden = given === "" && suggested === "" && byId("filter-state").value === "all";
@@ -232,45 +232,45 @@
   };
 
   // ---- decisions
-  const record = (one, decision) => {
-    if (decision) decisions.set(one, decision);
-    else decisions.delete(one);
+  const record = (index, decision) => {
+    if (decision) decisions.set(index, decision);
+    else decisions.delete(index);
     save();
-    const row = rowOf(one);
+    const row = rowOf(index);
     if (row) refreshRow(row);
     refreshProgress();
   };
 
-  const decide = (one, kind, code) => {
-    past.push([one, decisions.get(one)]);
-    record(one, kind === "skip" ? ["skip"] : [kind, code]);
-    announce(`${titleOf(one)}: ${outcome(one)}. ${byId("progress-text").textContent}.`);
-    moveTo(view.indexOf(one) + 1);
+  const decide = (index, kind, code) => {
+    past.push([index, decisions.get(index)]);
+    record(index, kind === "skip" ? ["skip"] : [kind, code]);
+    announce(`${titleOf(index)}: ${outcome(index)}. ${byId("progress-text").textContent}.`);
+    moveTo(view.indexOf(index) + 1);
   };
 
   const undo = () => {
     const last = past.pop();
     if (!last) return;
-    const [one, before] = last;
-    record(one, before);
-    announce(`${titleOf(one)}: undone. ${byId("progress-text").textContent}.`);
-    const place = view.indexOf(one);
-    if (place >= 0) moveTo(place);
+    const [index, before] = last;
+    record(index, before);
+    announce(`${titleOf(index)}: undone. ${byId("progress-text").textContent}.`);
+    const position = view.indexOf(index);
+    if (position >= 0) moveTo(position);
   };
 
   const chooser = byId("choose");
-  const openChooser = (one) => {
-    byId("choose-about").textContent = `${titleOf(one)}, labelled ${classes[suspects.given[one]]}`;
-    byId("choose-class").value = String(decisions.get(one)?.[1] ?? suspects.suggested[one]);
-    chooser.dataset.one = one;
+  const openChooser = (index) => {
+    byId("choose-about").textContent = `${titleOf(index)}, labelled ${classes[suspects.given[index]]}`;
+    byId("choose-class").value = String(decisions.get(index)?.[1] ?? suspects.suggested[index]);
+    chooser.dataset.index = index;
     chooser.returnValue = "cancel";
     chooser.showModal();
     byId("choose-class").focus();
   };
   const settleChoice = () => {
-    const one = Number(chooser.dataset.one);
-    if (byId("choose-class").value !== "") settle(one, Number(byId("choose-class").value));
-    else rowOf(one)?.focus();
+    const index = Number(chooser.dataset.index);
+    if (byId("choose-class").value !== "") settle(index, Number(byId("choose-class").value));
+    else rowOf(index)?.focus();
   };
   // From the keyboard at once: the next key may arrive before the dialog tells that it has closed.
   const choose = () => {
@@ -279,7 +279,7 @@
   };
   chooser.addEventListener("close", () => {
     if (chooser.returnValue === "choose") settleChoice();
-    else if (chooser.returnValue !== "settled") rowOf(Number(chooser.dataset.one))?.focus();
+    else if (chooser.returnValue !== "settled") rowOf(Number(chooser.dataset.index))?.focus();
   });
   byId("choose-class").addEventListener("dblclick", choose);
   byId("choose-class").addEventListener("keydown", (event) => {
@@ -290,22 +290,22 @@
   });
 
   // Whatever way a class was arrived at, its kind says what it means.
-  const settle = (one, code) => {
-    if (code === suspects.given[one]) decide(one, "keep", code);
-    else decide(one, code === suspects.suggested[one] ? "accept" : "change", code);
+  const settle = (index, code) => {
+    if (code === suspects.given[index]) decide(index, "keep", code);
+    else decide(index, code === suspects.suggested[index] ? "accept" : "change", code);
   };
 
-  const act = (one, name) => {
-    if (name === "accept") settle(one, suspects.suggested[one]);
-    else if (name === "keep") settle(one, suspects.given[one]);
-    else if (name === "skip") decide(one, "skip");
-    else if (name === "change") openChooser(one);
+  const act = (index, name) => {
+    if (name === "accept") settle(index, suspects.suggested[index]);
+    else if (name === "keep") settle(index, suspects.given[index]);
+    else if (name === "skip") decide(index, "skip");
+    else if (name === "change") openChooser(index);
   };
 
   rows.addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     const button = event.target.closest("button");
-    const one = Number(row?.dataset.one);
+    const index = Number(row?.dataset.index);
     if (!row) return;
     if (button?.dataset.action === "fields") {
       for (const pair of row.querySelectorAll(".fields > div")) pair.hidden = false;
@@ -313,8 +313,8 @@
       row.focus();
       return;
     }
-    moveTo(view.indexOf(one), !button);
-    if (button) act(one, button.dataset.action);
+    moveTo(view.indexOf(index), !button);
+    if (button) act(index, button.dataset.action);
   });
 
   const keys = { a: "accept", k: "keep", s: "skip", c: "change" };
@@ -331,8 +331,8 @@
   });
 
   rows.addEventListener("focusin", (event) => {
-    const place = view.indexOf(Number(event.target.closest("tr").dataset.one));
-    if (place !== cursor) moveTo(place, false);
+    const position = view.indexOf(Number(event.target.closest("tr").dataset.index));
+    if (position !== cursor) moveTo(position, false);
   });
 
   byId("undo").addEventListener("click", undo);
@@ -343,7 +343,7 @@
 
   byId("download").addEventListener("click", () => {
     const lines = [...decisions].filter(([, [kind]]) => kind !== "skip").sort((a, b) => a[0] - b[0])
-      .map(([one, [kind, code]]) => [suspects.row[one], nameOf(one), classes[suspects.given[one]], classes[code], kind]);
+      .map(([index, [kind, code]]) => [suspects.row[index], nameOf(index), classes[suspects.given[index]], classes[code], kind]);
     downloadText(data.file, csvText([["row", "name", "given", "corrected", "decision"], ...lines]));
     announce(`${lines.length.toLocaleString("en")} decided rows downloaded as ${data.file}.`);
   });
@@ -366,7 +366,7 @@
   select();
   refreshProgress();
   // Continue where the last visit stopped.
-  const open = view.findIndex((one) => !decisions.has(one));
+  const open = view.findIndex((index) => !decisions.has(index));
   if (open > 0) moveTo(open, false);
   announce("");
 })();

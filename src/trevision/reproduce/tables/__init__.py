@@ -1,6 +1,6 @@
-"""The tables and figures, one file each, found by looking into this folder.
+"""The tables and figures, one file each.
 
-A new table is a new file here, with a `Spec` at module level.
+A new table is a new file in this folder with a `Spec` at module level.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from trevision.reproduce.spec import Spec
 
 
 def _order(spec: Spec) -> tuple[bool, bool, str]:
-    """The paper's first, tables before figures, then by name."""
+    """The paper's tables and figures first, tables before figures, then by name."""
     return not spec.in_paper, not spec.name.startswith("table"), spec.name
 
 
@@ -19,7 +19,7 @@ SPECS: dict[str, Spec] = declared_in(__name__, Spec, order=_order)
 
 
 def find_spec(name: str) -> Spec:
-    """The table of a name; an error that suggests one if there is none."""
+    """The table of that name. The ValueError for an unknown name suggests a similar one."""
     if name not in SPECS:
         hint = did_you_mean(name, SPECS)
         raise ValueError(f"the table must be one of {', '.join(SPECS)}, got {name!r}{hint}")

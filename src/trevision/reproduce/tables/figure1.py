@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: how a T that is 2 % off makes a right decision wrong. It needs no runs."""
+"""Figure 1 of the paper: a T that is 2 % off turns a right decision into a wrong one. It needs no runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from trevision.runs.pictures import bare, save_picture
 
 OURS, MISTAKEN = "#1f6fb4", "#d9730d"
 
-# The paper's two matrices are pictures that its text does not spell out; these are the ones that agree with
-# every number of the caption.
+# The paper shows its two matrices only as pictures. These matrices agree with every number of the caption.
 EXAMPLE_NOISY = np.array([0.141, 0.189, 0.239, 0.281, 0.150])
 EXAMPLE_TRUE = np.array(
     [
@@ -30,12 +29,12 @@ EXAMPLE_MISTAKEN[1, 2:4] += (-0.05, 0.05)
 
 
 def inferred(transition: np.ndarray) -> np.ndarray:
-    """The clean posterior of Figure 1 that a matrix infers: (T')^-1 P(noisy | x)."""
+    """The clean posterior of Figure 1 inferred with a matrix: (T')^-1 P(noisy | x)."""
     return np.linalg.solve(transition.T, EXAMPLE_NOISY)
 
 
 def draw_worked_example(path: Path) -> tuple[str, Grid]:
-    """Draw T, a T that is 2 % off, and the clean posteriors that they infer; return the posteriors."""
+    """Draw T, a T that is 2 % off, and the clean posteriors inferred with them; return the posteriors."""
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained", width_ratios=(1, 1, 1.35))

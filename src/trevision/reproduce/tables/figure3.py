@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: how the error of T falls while it is revised."""
+"""Figure 3 of the paper: the error of T during the revision."""
 
 from trevision.reproduce.spec import IMAGES, Spec
 

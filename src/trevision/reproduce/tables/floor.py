@@ -1,10 +1,10 @@
-"""Beyond the paper: how near estimators of T and learning methods come to what the sample allows."""
+"""Beyond the paper: the error of T by estimators and methods, compared with the sampling floor."""
 
 from trevision.reproduce.estimators import estimator_names
 from trevision.reproduce.spec import OF_TRANSITION, Spec
 
 ON_REQUEST = ("latent-unpooled",)
-"""Estimators that are rows only where they are asked for."""
+"""Estimators that are rows only on request."""
 
 SPEC = Spec(
     "floor",

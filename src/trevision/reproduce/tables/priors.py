@@ -1,4 +1,4 @@
-"""Beyond the paper: knowledge of T, where it is true and where it is false."""
+"""Beyond the paper: priors for T, both true and false ones."""
 
 from trevision.reproduce.spec import OF_TRANSITION, Spec
 

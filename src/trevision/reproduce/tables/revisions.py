@@ -1,4 +1,4 @@
-"""Beyond the paper: the ways in which Delta T may move, and what each gains."""
+"""Beyond the paper: the parameterisations of Delta T compared."""
 
 from trevision.reproduce.spec import OF_TRANSITION, Spec
 

@@ -1,4 +1,4 @@
-"""Table 4 of the paper: test accuracy on the noise that Clothing1M comes with."""
+"""Table 4 of the paper: test accuracy with the real noise of Clothing1M."""
 
 from trevision.reproduce.spec import ALL, REAL, Spec
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
@@ -215,3 +216,33 @@ def test_a_trusted_set_is_checked(blobs):
 def test_rows_of_another_shape_are_refused_at_prediction(blobs, fitted):
     with pytest.raises(ValueError, match="features"):
         fitted.predict(blobs.test_x[:, :5])
+
+
+def test_columns_that_vary_little_are_not_blurred():
+    """Iris plus a hundred million: in single precision its petals have one length."""
+    x, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(x))
+    x, y = x[order], y[order]
+    plain = TRevisionClassifier("standard", estimator="anchor", random_state=0).fit(x[:100], y[:100])
+    shifted = TRevisionClassifier("standard", estimator="anchor", random_state=0).fit(x[:100] + 1e8, y[:100])
+    assert shifted.score(x[100:] + 1e8, y[100:]) == plain.score(x[100:], y[100:]) > 0.9
+
+
+def test_a_shifted_model_is_the_same_after_it_was_saved(tmp_path):
+    x, y = load_iris(return_X_y=True)
+    model = TRevisionClassifier("standard", estimator="anchor", random_state=0).fit(x + 1e8, y)
+    model.save(tmp_path / "model")
+    loaded = TRevisionClassifier.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict_proba(x + 1e8), model.predict_proba(x + 1e8), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", None] * 10, "y must hold a label in every row, got None in row 1"),
+        (np.linspace(0, 1, 20), "y must hold classes, got fractions such as 0.0526"),
+    ],
+)
+def test_labels_that_are_none_or_fractions_are_refused_in_a_sentence(labels, message):
+    with pytest.raises(ValueError, match=message):
+        TRevisionClassifier().fit(np.arange(40.0).reshape(20, 2), labels)

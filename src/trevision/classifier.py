@@ -200,11 +200,13 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_options(options, self.method)
         if not isinstance(self.prior, Prior | None):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
+        _refuse_missing(y)
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
         y = column_or_1d(y, warn=True)
+        _refuse_fractions(y)
         check_classification_targets(y)
         self.classes_, labels = encode_labels(y)
-        x = features(X)
+        x = features(X, precise=True)
         seed = int(check_random_state(self.random_state).randint(2**31))
         data = split(
             x,
@@ -272,7 +274,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Probabilities, in the order of `classes_`.
         """
         check_is_fitted(self)
-        x = features(validate_data(self, X, reset=False, allow_nd=True))
+        x = features(validate_data(self, X, reset=False, allow_nd=True), precise=True)
         if tuple(x.shape[1:]) != self.shape_:
             raise ValueError(f"X must have rows of shape {self.shape_}, as in fit, got {tuple(x.shape[1:])}")
         model = self.model_
@@ -413,7 +415,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return {}
         if clean_X is None or clean_y is None:
             raise ValueError("clean_X and clean_y must be given together: trusted rows and their labels")
-        rows = features(validate_data(self, clean_X, reset=False, allow_nd=True), "clean_X")
+        rows = features(validate_data(self, clean_X, reset=False, allow_nd=True), "clean_X", precise=True)
         codes = codes_in(clean_y, self.classes_, "clean_y")
         if len(rows) != len(codes):
             raise ValueError(f"clean_X and clean_y must be of one length, got {len(rows)} and {len(codes)}")
@@ -441,3 +443,21 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _normalised(probs: np.ndarray) -> np.ndarray:
     rows: np.ndarray = probs / probs.sum(axis=1, keepdims=True)
     return rows
+
+
+def _refuse_missing(y: Any) -> None:
+    """A ValueError for a label that is None; scikit-learn's own checks would fail to sort it."""
+    values = np.asarray(y, dtype=object).ravel() if y is not None else np.array([])
+    missing = [row for row, value in enumerate(values) if value is None]
+    if missing:
+        raise ValueError(f"y must hold a label in every row, got None in row {missing[0]}; drop such rows")
+
+
+def _refuse_fractions(y: np.ndarray) -> None:
+    """A ValueError for measurements where classes should be."""
+    if y.dtype.kind == "f" and np.isfinite(y).all() and (y != np.floor(y)).any():
+        first = y[y != np.floor(y)][0]
+        raise ValueError(
+            f"Unknown label type: y must hold classes, got fractions such as {first:g}; measurements must be "
+            "put into classes first"
+        )

@@ -65,8 +65,18 @@ def test_constant_features_are_centred_with_scale_one(monkeypatch: pytest.Monkey
     table[:, 1] = torch.arange(1001.0)
     standardise = Standardise.from_data(table)
     assert standardise.scale[[0, 2]].tolist() == [1.0, 1.0]
-    assert standardise(table)[:, [0, 2]].abs().max() == 0
+    assert standardise(table)[:, [0, 2]].abs().max() < 1e-15
+    assert standardise(table.float())[:, [0, 2]].abs().max() == 0
     assert float(standardise.scale[1]) == pytest.approx(((1001**2 - 1) / 12) ** 0.5)  # discrete uniform
+
+
+def test_numbers_that_single_precision_cannot_tell_apart_are_centred_first() -> None:
+    stamps = 1.7e9 + torch.arange(200, dtype=torch.float64)[:, None]
+    assert len(stamps.float().unique()) == 3
+    centred = Standardise.from_data(stamps)(stamps)
+    assert centred.dtype == torch.float32
+    expected = (stamps - stamps.mean()) / stamps.std(correction=0)
+    torch.testing.assert_close(centred.double(), expected, atol=1e-6, rtol=0)
 
 
 def test_a_large_set_of_bytes_is_never_held_as_floats(monkeypatch: pytest.MonkeyPatch) -> None:

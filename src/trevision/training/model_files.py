@@ -71,6 +71,7 @@ def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
             raise ValueError(f"{folder} was made with a network of your own: pass that network to load it")
         network = build(card.network, card.shape, len(card.classes), seed=0)
     standardise = Standardise(tensors["standardise.mean"], tensors["standardise.scale"])
+    tensors.setdefault("standardise.rest", standardise.rest)  # older models have none
     if in_model:
         tensors = NoisyLabelModel.state_with_transition(tensors, matrix.float())
     model = NoisyLabelModel.from_state(standardise, network, tensors)

@@ -22,9 +22,9 @@ from trevision.data.files.arrays import (
 from trevision.files import DataError
 
 
-def features(x: Any, name: str = "x") -> Tensor:
+def features(x: Any, name: str = "x", precise: bool = False) -> Tensor:
     """`x` copied into a tensor; see `feature_array`."""
-    return torch.from_numpy(feature_array(x, name))
+    return torch.from_numpy(feature_array(x, name, precise))
 
 
 def _same_length(x: Tensor, codes: np.ndarray, x_name: str, y_name: str) -> None:

@@ -135,8 +135,14 @@ def name_of(label: Any) -> str:
     return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
-def feature_array(x: Any, name: str = "x") -> np.ndarray:
+# Rounding errors of single precision, in units of a column's standard deviation, that do no harm.
+HARMLESS_ROUNDING = 1e-4
+
+
+def feature_array(x: Any, name: str = "x", precise: bool = False) -> np.ndarray:
     """`x` copied: a float32 table, or uint8 or float32 images (n, channels, height, width).
+
+    With `precise`, a table stays in float64 if a column varies too little for single precision.
 
     (n, features) is a table. (n, height, width) are grey images. (n, height, width, channels) is recognised
     if the last axis has length 1 or 3 and the second has not. Only uint8 images keep their dtype.
@@ -168,7 +174,19 @@ def feature_array(x: Any, name: str = "x") -> np.ndarray:
             f"{name} must be finite numbers within float32, got {array[first]} in row {first[0]}; "
             "fill in, rescale or drop such rows"
         )
+    if precise and array.ndim == 2 and _varies_too_little(array):
+        return np.array(array, dtype=np.float64, order="C")
     return numbers
+
+
+def _varies_too_little(table: np.ndarray) -> bool:
+    """Whether rounding to single precision would blur a column, as it does timestamps."""
+    if table.dtype.itemsize < 8:
+        return False
+    exact = table.astype(np.float64)
+    spread = exact.std(axis=0)
+    rounding = np.abs(exact).max(axis=0) * np.finfo(np.float32).eps / 2
+    return bool((rounding > HARMLESS_ROUNDING * spread)[spread > 0].any())
 
 
 def npz_members(path: Path) -> dict[str, np.ndarray]:

@@ -44,7 +44,7 @@ PHOTOGRAPH = Framing(resized=256, height=224, width=224)
 
 
 def framing_of(shape: tuple[int, ...]) -> Framing:
-    """The framing for images of this shape, (channels, height, width), with as little cropping as possible."""
+    """The framing for images of shape (channels, height, width), with as little cropping as possible."""
     channels, height, width = shape
     return Framing(min(height, width), height, width, channels)
 

@@ -124,10 +124,10 @@ def test_the_example_of_the_documentation_runs_and_the_command_reads_its_file(
     # Only the intervals, of which nothing is said here, depend on how often rows are drawn again.
     monkeypatch.setattr(estimation, "estimate", partial(estimate, bootstrap=20))
     exec(compile(example, "estimate.md", "exec"), names)
-    assert abs(names["found"].noise_rate - 0.2) < 0.06  # 20% of the digits' labels were moved
+    assert abs(names["estimate"].noise_rate - 0.2) < 0.06  # 20% of the digits' labels were moved
     capsys.readouterr()
     main(["estimate", "probs.npz", "--bootstrap", "20"])
-    assert f"wrong labels: {100 * names['found'].noise_rate:.1f}%" in capsys.readouterr().out
+    assert f"wrong labels: {100 * names['estimate'].noise_rate:.1f}%" in capsys.readouterr().out
 
 
 def test_help_shows_examples(capsys) -> None:

@@ -64,8 +64,8 @@ def reproduce(
 ) -> None:
     """Do the missing runs of a table or figure of the paper, and show it with the published numbers.
 
-    Finished runs are recorded in the folder of results, one file per table. They are not run again without
-    --refresh. A stopped run continues; a failed run is tried again. Tables and pictures go to the subfolder
+    Finished runs are recorded in the folder of results, one file per table. Without --refresh they are not
+    run again. A stopped run continues; a failed run is tried again. Tables and pictures go to the subfolder
     tables. The exit status is 1 if a run failed.
 
     For example:

@@ -21,12 +21,12 @@ AUGMENTATIONS = ("none", "affine", "crop-flip")
 # Equality is identity: comparing tensors field by field would raise an error.
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training rows and, where there are any, test rows, held whole in memory or as `ImageFiles`.
+    """Training rows and perhaps test rows, as tensors in memory or as `ImageFiles`.
 
     Parameters
     ----------
     name
-        The name of a named data set, or that of a file without its suffix.
+        The name of a named data set, or a file's name without its suffix.
     train_x, test_x
         Images are uint8 (n, channels, height, width) and stay so until a batch is used; tables are float32
         (n, features).
@@ -35,23 +35,23 @@ class Dataset:
     class_names
         The name of each code.
     augmentation
-        What the literature trains this data set with, one of `AUGMENTATIONS`.
+        The usual augmentation in the literature, one of `AUGMENTATIONS`.
     classes
         The label value of each code in the data; None if it is the name.
     trusted_x, trusted_y
-        Rows with clean labels, which a user may choose to select a model by.
+        Rows with clean labels, which may be used to select an epoch.
     label_pairs
-        Clean and noisy labels of samples of which both are known.
+        Clean and noisy labels of samples for which both are known.
     labels_are_noisy
-        Whether the labels are noisy as they are, so that no noise may be added.
+        Whether the labels are already noisy, so that no noise may be added.
     names
-        What a user's source calls each training row; None if it has no names.
+        The source's names of the training rows; None if it has none.
     row_numbers
         The number of each training row in its source, counted from 0; None for 0 to n - 1.
     notes
-        A sentence for each thing that reading left out or repaired.
+        Sentences about rows or values that were left out or repaired.
     preprocessing
-        What turned the columns of a table into numbers.
+        The preprocessing of a table's columns; None for other data.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""One image file as an array of bytes: decoded, resized by its shorter side, cropped."""
+"""Decode an image file into an array of bytes, resized by its shorter side and cropped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 class Framing:
     """How an image is decoded: its shorter side resized to `resized` pixels, then cropped.
 
-    One of the `channels` means grey, three mean colours.
+    One channel means grey, three channels mean colour.
     """
 
     resized: int
@@ -37,7 +37,7 @@ class Framing:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one image as networks see it."""
+        """The shape of one image: (channels, height, width)."""
         return self.channels, self.height, self.width
 
 
@@ -46,18 +46,18 @@ PHOTOGRAPH = Framing(resized=256, height=224, width=224)
 
 
 def framing_of(shape: tuple[int, ...]) -> Framing:
-    """Images of this shape, (channels, height, width), cropped no more than their proportions need."""
+    """The framing for images of shape (channels, height, width), with as little cropping as possible."""
     channels, height, width = shape
     return Framing(min(height, width), height, width, channels)
 
 
 def decoding_threads() -> int:
-    """As many threads as there are cores, within reason."""
+    """One thread per core, at most `MOST_THREADS`."""
     return min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def in_threads(work: Callable[[T], Result], items: Sequence[T]) -> Iterator[Result]:
-    """What `work` gives for each item, in order; not all are handed to the threads at once."""
+    """The results of `work` for each item, in order. Items are given to the threads in parts."""
     with ThreadPoolExecutor(decoding_threads(), thread_name_prefix="decode") as pool:
         for start in range(0, len(items), ITEMS_AT_ONCE):
             yield from pool.map(work, items[start : start + ITEMS_AT_ONCE])
@@ -107,7 +107,7 @@ def decode(
 
 
 def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
-    """The image upright, in grey or in colours of 8 bits; what is transparent is white."""
+    """The image upright, in grey or in colours of 8 bits; transparent parts become white."""
     from PIL import Image, ImageOps
 
     file = ImageOps.exif_transpose(file)
@@ -121,9 +121,10 @@ def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
 
 
 def _deep_to_eight_bits(pixels: np.ndarray) -> np.ndarray:
-    """Grey of more than 8 bits in bytes: 16 bits by their upper half, else by what the image's values span.
+    """Convert grey of more than 8 bits to bytes. Of unsigned 16 bits, the upper 8 are used.
 
-    Numbers within [0, 1] and within [0, 255] are what they seem to be; any others are spread, least to most.
+    Floats within [0, 1], numbers within [0, 255] and integers within [0, 65535] are scaled from this range.
+    Other values are scaled from their minimum to their maximum.
     """
     if pixels.dtype == np.uint16:
         return (pixels >> 8).astype(np.uint8)
@@ -134,7 +135,7 @@ def _deep_to_eight_bits(pixels: np.ndarray) -> np.ndarray:
     elif low >= 0 and high <= 255:
         low, high = 0, 255
     elif pixels.dtype.kind == "i" and low >= 0 and high <= 65535:
-        low, high = 0, 65535  # 16 bits, as some readers hand them over
+        low, high = 0, 65535  # some readers return 16 bits in a wider type
     return np.rint((numbers - low) * (255 / max(high - low, np.finfo(float).tiny))).astype(np.uint8)
 
 
@@ -142,7 +143,7 @@ def _resized_crop(image: Image.Image, framing: Framing, across: float, down: flo
     from PIL import Image
 
     shorter = min(framing.width, framing.height)
-    # The resized image covers the crop and the same margin around it, whatever the shapes of both.
+    # The resized image covers the crop with the same relative margin, for any shapes of both.
     covered = [framing.resized * side / shorter for side in (framing.width, framing.height)]
     scale = max(needed / side for needed, side in zip(covered, image.size, strict=True))
     width, height = (

@@ -40,7 +40,7 @@ def load(
     reading
         How a file of the user's own is read.
     preprocessing
-        For a table: what turned its columns into numbers before; a new one is fitted if not given.
+        For a table: the preprocessing to use; a new one is fitted if not given.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def load_rows(
     source, data_dir, progress, reading
         As for `load`.
     preprocessing
-        What turned the columns of the training table into numbers.
+        The preprocessing of the training table.
     shape
         The shape that images are brought to.
 

@@ -51,7 +51,7 @@ def read_table(
     progress
         Called with the progress of both readings.
     preprocessing
-        What turned the columns into numbers before; a new one is fitted if not given.
+        The preprocessing to use; a new one is fitted if not given.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def read_table_rows(
     table, reading, progress
         As for `read_table`.
     preprocessing
-        What turned the columns of the training table into numbers.
+        The preprocessing of the training table.
     """
     roles = prediction_roles(table, reading)
     _check_columns(table, preprocessing)

@@ -1,4 +1,4 @@
-"""How good `NoisyLabelClassifier` is around common models, beside the plain model and cleanlab's CleanLearning.
+"""How good `NoisyLabelClassifier` is around common models, beside the plain model and CleanLearning.
 
 Claims, for LightGBM, HistGradientBoosting, a random forest and logistic regression:
 1. `auto` is nowhere more than 0.3 points below the plain model, nor 0.5 points below CleanLearning;
@@ -6,16 +6,16 @@ Claims, for LightGBM, HistGradientBoosting, a random forest and logistic regress
 3. under pair-40 it is 10 points above the plain model and 5 above CleanLearning.
 docs/any-model.md has what was measured, and where a claim failed.
 
-Tables: scikit-learn's digits and breast_cancer, and `make_classification`. Noises: sym-40, pair-40, a dense T
-drawn at random with 25 to 45% of each class wrong, none, and one class of twenty times fewer rows with sym-20.
+Tables: scikit-learn's digits and breast_cancer, and `make_classification`. Noises: sym-40, pair-40, a dense
+T drawn at random with 25 to 45% of each class wrong, none, and sym-20 with a class of 20 times fewer rows.
 Each seed draws the held-out rows (30%, clean), the noise and the models' randomness. No tool is told T.
-Texts whose labels come from rules or people are read from $TREVISION_DATA/real-noise/NAME/{train,test}.csv with
-columns id, text, label (TF-IDF and logistic regression), where that folder exists.
+Texts whose labels come from rules or people are read from $TREVISION_DATA/real-noise/NAME/{train,test}.csv
+with columns id, text, label (TF-IDF and logistic regression), where that folder exists.
 
     python -m benchmarks any_model                       # seeds 0 to 4
     TREVISION_SEEDS=0,1 python -m benchmarks any_model   # fewer
 
-Printed: mean accuracy on clean held-out rows, in per cent, and the corrections that `auto` chose, as Markdown.
+Printed: mean accuracy on clean held-out rows, in per cent, and what `auto` chose, as Markdown.
 Needs `pip install -c constraints.txt -e '.[bench]' lightgbm`.
 """
 
@@ -61,9 +61,9 @@ RARE, RARE_NOISE = 20, "sym-20"
 def models(seed: int) -> dict[str, Any]:
     return {
         "LightGBM": LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbose=-1, random_state=seed),
-        "HistGradientBoosting": HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=seed),
-        "random forest": RandomForestClassifier(random_state=seed),
         "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
+        "random forest": RandomForestClassifier(random_state=seed),
+        "HistGradientBoosting": HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=seed),
     }
 
 
@@ -205,10 +205,14 @@ def main() -> None:
             print_table(results)
             print()
             results = {}
-        work = [(table, kind, model) for table in TABLES for kind in NOISES for model in models(0)]
-        for seed, (table, kind, model) in track(
-            [(seed, key) for seed in SEEDS for key in work], "tables", console=console
-        ):
+        work = [
+            (model, seed, table, kind)
+            for model in models(0)
+            for seed in SEEDS
+            for table in TABLES
+            for kind in NOISES
+        ]
+        for model, seed, table, kind in track(work, "tables", console=console):
             result = accuracies(models(seed)[model], make_case(table, kind, seed))
             results.setdefault((table, kind, model), []).append(result)
             print(f"{table}, {kind}, {model}, seed {seed}: {result}", file=sys.stderr, flush=True)

@@ -72,7 +72,7 @@ def check_weights(sample_weight: Any, count: int) -> FloatArray | None:
 def check_folds(cv: Any, codes: IntArray, classes: NDArray[Any], doubts: list[str]) -> Any:
     """`cv`, reduced where a class has fewer rows; what was changed is told and added to `doubts`."""
     if not isinstance(cv, numbers.Integral):
-        if not hasattr(cv, "split") and not isinstance(cv, list | tuple):
+        if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, list | tuple)):
             raise ValueError(f"cv must be a number of folds, a splitter or a list of splits, got {cv!r}")
         return cv
     if isinstance(cv, bool) or cv < 2:

@@ -69,7 +69,7 @@ class Task:
         start: Solution | None = None,
         transition: FloatArray | None = None,
     ) -> Solution:
-        """T and the link to the clean posterior from some rows of P(noisy | x); the link alone if T is given."""
+        """T and the link to the clean posterior from rows of P(noisy | x); with T given, the link alone."""
         weights = None if self.weights is None else self.weights[rows]
         given = ProbabilityRows(probs[rows], self.labels[rows])
         if transition is not None:

@@ -52,8 +52,11 @@ from trevision import NoisyLabelClassifier, noise
 SEEDS = tuple(int(word) for word in os.environ.get("TREVISION_SEEDS", "0,1,2,3,4").split(","))
 NOISES = ("sym-40", "pair-40", "dense", "clean", "1:20")
 HELD_OUT = 0.3
-ROUNDS = 40
-"""Of both kinds of gradient boosting: most of the accuracy at less than half of the time of 100."""
+ROUNDS = 25
+"""Of both kinds of gradient boosting: most of the accuracy in a quarter of the time of 100."""
+
+TREES = 50
+"""Of the forest."""
 
 RARE, RARE_NOISE = 20, "sym-20"
 
@@ -62,7 +65,7 @@ def models(seed: int) -> dict[str, Any]:
     return {
         "LightGBM": LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbose=-1, random_state=seed),
         "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
-        "random forest": RandomForestClassifier(random_state=seed),
+        "random forest": RandomForestClassifier(TREES, random_state=seed),
         "HistGradientBoosting": HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=seed),
     }
 

@@ -69,7 +69,10 @@ class Task:
         start: Solution | None = None,
         transition: FloatArray | None = None,
     ) -> Solution:
-        """T and the link to the clean posterior from rows of P(noisy | x); with T given, the link alone."""
+        """T and the link to the clean posterior from rows of P(noisy | x); with T given, the link alone.
+
+        A T in which a class has another's label most often is put right by `own_label_commonest`.
+        """
         weights = None if self.weights is None else self.weights[rows]
         given = ProbabilityRows(probs[rows], self.labels[rows])
         if transition is not None:
@@ -77,7 +80,32 @@ class Task:
             return transition_estimator.solve(given, weights, knowledge=known)
         # A start helps where a link is fitted; other estimators may tie it to their rows.
         begin = start if start is not None and start.has_own_posterior else None
-        return transition_estimator.solve(given, weights, start=begin)
+        solution = transition_estimator.solve(given, weights, start=begin)
+        dominant = own_label_commonest(solution.transition)
+        if dominant is solution.transition:
+            return solution
+        return self.solve(transition_estimator, probs, rows, transition=dominant)
+
+
+def own_label_commonest(transition: FloatArray) -> FloatArray:
+    """T itself if the own label of every class is its commonest, else T with the other rows replaced.
+
+    A rare class has few rows to tell what its labels are, and may be taken for a part of another class. Its
+    row is then replaced by the mean diagonal of the sound rows, with mistakes spread evenly.
+
+    >>> own_label_commonest(np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.1, 0.7, 0.2]])).round(2)
+    array([[0.8 , 0.1 , 0.1 ],
+           [0.3 , 0.6 , 0.1 ],
+           [0.15, 0.15, 0.7 ]])
+    """
+    size = len(transition)
+    sound = transition.argmax(axis=1) == np.arange(size)
+    if sound.all() or not sound.any():
+        return transition
+    right = float(transition.diagonal()[sound].mean())
+    even = np.full((size, size), (1 - right) / (size - 1))
+    np.fill_diagonal(even, right)
+    return np.where(sound[:, None], transition, even)
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,7 +179,14 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
 
         # 1. P(noisy | x) out of fold, and T from it.
         probs = cross_fit(self.estimator, X, task.plain, task.folds, size, task.seed, self.n_jobs)
-        solution = task.solve(solver, probs, np.flatnonzero(task.row_weights > 0))
+        replaced: list[int] = []
+        solution = task.solve(solver, probs, np.flatnonzero(task.row_weights > 0), replaced=replaced)
+        if replaced:
+            names = ", ".join(str(self.classes_[code]) for code in replaced)
+            self.warnings_.append(
+                f"the first T had another label than its own as the commonest of class {names}: that row was "
+                "replaced by the mean of the others"
+            )
         if not solution.converged:
             self.warnings_.append("the search for T stopped before it had arrived")
         self.out_of_sample_ = (probs, labels)

@@ -68,10 +68,12 @@ class Task:
         rows: IntArray,
         start: Solution | None = None,
         transition: FloatArray | None = None,
+        replaced: list[int] | None = None,
     ) -> Solution:
         """T and the link to the clean posterior from rows of P(noisy | x); with T given, the link alone.
 
-        A T in which a class has another's label most often is put right by `own_label_commonest`.
+        A T in which a class has another label most often is put right by `own_label_commonest`; the codes of
+        such classes are added to `replaced`.
         """
         weights = None if self.weights is None else self.weights[rows]
         given = ProbabilityRows(probs[rows], self.labels[rows])
@@ -84,6 +86,8 @@ class Task:
         dominant = own_label_commonest(solution.transition)
         if dominant is solution.transition:
             return solution
+        if replaced is not None:
+            replaced += np.flatnonzero((dominant != solution.transition).any(axis=1)).tolist()
         return self.solve(transition_estimator, probs, rows, transition=dominant)
 
 

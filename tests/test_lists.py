@@ -13,6 +13,7 @@ from trevision.estimation import ESTIMATORS
 from trevision.methods.registry import METHODS
 from trevision.methods.schedules import SCHEDULES
 from trevision.networks.choose import NETWORKS
+from trevision.refit.registry import AUTO, CORRECTIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,9 +52,17 @@ def test_the_help_of_fit_names_every_source_schedule_and_estimator(capsys, monke
 def test_the_classifiers_docstring_lists_the_methods_networks_and_estimators():
     text = trevision.TRevisionClassifier.__doc__
     assert sorted(listed_after(text, "The learning method:")) == sorted(METHODS)
-    assert sorted(listed_after(text, "A str names one:")) == sorted(NETWORKS)
+    assert sorted(listed_after(text, "A str is a name:")) == sorted(NETWORKS)
     estimators = text[text.index("estimator : str") : text.index("prior : Prior")]
     assert {name for name in ESTIMATORS if f"`{name}`" in estimators} == set(ESTIMATORS)
+
+
+def test_the_docstring_for_any_model_lists_the_corrections_and_estimators():
+    text = trevision.NoisyLabelClassifier.__doc__
+    corrections = text[text.index("correction : str") : text.index("transition_estimator : str")]
+    assert set(re.findall(r"`([a-z]+)`", corrections)) == {AUTO, *CORRECTIONS}
+    estimators = text[text.index("transition_estimator : str") : text.index("revise : bool")]
+    assert set(re.findall(r"`([a-z-]+)`", estimators)) == set(ESTIMATORS)
 
 
 def test_every_method_has_a_page_and_readme_links_to_it():

@@ -1,4 +1,4 @@
-"""A method, an estimator, a data set and a table: each is one new file, and everything else follows.
+"""A method, an estimator, a correction, a data set and a table: each is one new file, and all else follows.
 
 The package is copied, one file of each kind is added, and the copy is used through Python and the command.
 """
@@ -54,6 +54,22 @@ class Toy(Estimator):
 TOY = Toy(name="toy-estimator")
 '''
 
+CORRECTION = '''
+"""`toy-correction`: half of the rows."""
+
+import numpy as np
+
+from trevision.refit.correction import Correction, Training
+
+
+def apply(evidence):
+    rows = np.arange(0, len(evidence.labels), 2)
+    return Training(rows, evidence.labels[rows], np.ones(len(rows)))
+
+
+TOY = Correction("toy-correction", apply)
+'''
+
 SOURCE = '''
 """`toy-source`: which of three corners is bright."""
 
@@ -96,6 +112,7 @@ TOY = Spec(
 FILES = {
     "methods/toy_method.py": METHOD,
     "estimation/toy_estimator.py": ESTIMATOR,
+    "refit/corrections/toy_correction.py": CORRECTION,
     "data/named/toy_source.py": SOURCE,
     "reproduce/tables/toy_table.py": TABLE,
 }
@@ -103,7 +120,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory) -> Path:
-    """A folder with a copy of the package that has four more files."""
+    """A folder with a copy of the package that has five more files."""
     folder = tmp_path_factory.mktemp("extended")
     shutil.copytree(PACKAGE, folder / "trevision", ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in FILES.items():
@@ -140,6 +157,17 @@ def test_python_finds_all_four(extended, tmp_path):
     first, refused = run(extended, "-c", "if True:" + code, cwd=tmp_path).splitlines()
     assert first == f"0.5 {extended / 'trevision' / '__init__.py'}"
     assert refused == "mentor is a choice of mentornet, got method toy-method; leave it out"
+
+
+def test_any_model_is_fitted_by_the_correction(extended, tmp_path):
+    code = """
+        import numpy as np, trevision
+        from sklearn.neighbors import KNeighborsClassifier
+        model = trevision.NoisyLabelClassifier(KNeighborsClassifier(1), correction="toy-correction")
+        model.fit(np.arange(20.0)[:, None], np.repeat([0, 1], 10))
+        print(model.correction_, model.estimator_.n_samples_fit_)
+    """
+    assert run(extended, "-c", "if True:" + code, cwd=tmp_path).split() == ["toy-correction", "10"]
 
 
 def test_the_command_runs_all_four(extended, tmp_path):

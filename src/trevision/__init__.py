@@ -26,6 +26,7 @@ _HOMES = {
     "trevision.methods.schedules": ("Schedule",),
     "trevision.methods.stages": ("TransitionWarning",),
     "trevision.prior": ("Prior",),
+    "trevision.refit.classifier": ("NoisyLabelClassifier",),
     "trevision.training.phase": ("Phase",),
     "trevision.transition": ("Transition",),
 }
@@ -38,6 +39,7 @@ _ROOMS = (
     "networks",
     "noise",
     "prior",
+    "refit",
     "training",
     "transition",
 )

@@ -18,6 +18,7 @@ from trevision.losses import volume_nll as volume_nll
 from trevision.methods.schedules import Schedule as Schedule
 from trevision.methods.stages import TransitionWarning as TransitionWarning
 from trevision.prior import Prior as Prior
+from trevision.refit.classifier import NoisyLabelClassifier as NoisyLabelClassifier
 from trevision.training.phase import Phase as Phase
 from trevision.transition import Transition as Transition
 

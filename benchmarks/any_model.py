@@ -1,0 +1,222 @@
+"""How good `NoisyLabelClassifier` is around common models, beside the plain model and CleanLearning.
+
+Claims, for LightGBM, HistGradientBoosting, a random forest and logistic regression:
+1. `auto` is nowhere more than 0.3 points below the plain model, nor 0.5 points below CleanLearning;
+2. it is above CleanLearning on average;
+3. under pair-40 it is 10 points above the plain model and 5 above CleanLearning.
+docs/any-model.md has what was measured, and where a claim failed.
+
+Tables: scikit-learn's digits and breast_cancer, and `make_classification`. Noises: sym-40, pair-40, a dense
+T drawn at random with 25 to 45% of each class wrong, none, and sym-20 with a class of 20 times fewer rows.
+Each seed draws the held-out rows (30%, clean), the noise and the models' randomness. No tool is told T.
+Texts whose labels come from rules or people are read from $TREVISION_DATA/real-noise/NAME/{train,test}.csv
+with columns id, text, label (TF-IDF and logistic regression), where that folder exists.
+
+    python -m benchmarks any_model                       # seeds 0 to 4
+    TREVISION_SEEDS=0,1 python -m benchmarks any_model   # fewer
+
+Printed: mean accuracy on clean held-out rows, in per cent, and what `auto` chose, as Markdown.
+Needs `pip install -c constraints.txt -e '.[bench]' lightgbm`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from cleanlab.classification import CleanLearning
+from lightgbm import LGBMClassifier
+from rich.console import Console
+from rich.progress import track
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from trevision import NoisyLabelClassifier, noise
+
+SEEDS = tuple(int(word) for word in os.environ.get("TREVISION_SEEDS", "0,1,2,3,4").split(","))
+NOISES = ("sym-40", "pair-40", "dense", "clean", "1:20")
+HELD_OUT = 0.3
+ROUNDS = 25
+"""Of both kinds of gradient boosting: most of the accuracy in a quarter of the time of 100."""
+
+TREES = 50
+"""Of the forest."""
+
+RARE, RARE_NOISE = 20, "sym-20"
+
+
+def models(seed: int) -> dict[str, Any]:
+    return {
+        "LightGBM": LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbose=-1, random_state=seed),
+        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
+        "random forest": RandomForestClassifier(TREES, random_state=seed),
+        "HistGradientBoosting": HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=seed),
+    }
+
+
+def generated(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    x, y = make_classification(
+        n_samples=3000,
+        n_features=20,
+        n_informative=12,
+        n_redundant=0,
+        n_classes=5,
+        n_clusters_per_class=1,
+        class_sep=1.5,
+        random_state=seed,
+    )
+    return x, y
+
+
+TABLES: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
+    "digits": lambda seed: load_digits(return_X_y=True),
+    "make_classification": generated,
+    "breast_cancer": lambda seed: load_breast_cancer(return_X_y=True),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Training rows with their noisy labels, and clean held-out rows."""
+
+    x: Any
+    noisy: np.ndarray
+    test_x: Any
+    test_y: np.ndarray
+    seed: int
+
+
+def dense_transition(size: int, seed: int) -> np.ndarray:
+    """25 to 45% of each class go wrong, to the others in shares drawn evenly from all that there are."""
+    rng = np.random.default_rng([seed, 7])
+    transition = np.zeros((size, size))
+    for row, rate in enumerate(rng.uniform(0.25, 0.45, size)):
+        transition[row, np.arange(size) != row] = rate * rng.dirichlet(np.ones(size - 1))
+        transition[row, row] = 1 - rate
+    return transition
+
+
+def make_case(table: str, noise_name: str, seed: int) -> Case:
+    x, y = TABLES[table](seed)
+    size = len(np.unique(y))
+    transition = np.eye(size)
+    if noise_name == "1:20":
+        rng = np.random.default_rng([seed, 8])
+        kept = (y != size - 1) | (rng.random(len(y)) < 1 / RARE)
+        x, y, transition = x[kept], y[kept], noise.parse(RARE_NOISE, size)
+    elif noise_name == "dense":
+        transition = dense_transition(size, seed)
+    elif noise_name != "clean":
+        transition = noise.parse(noise_name, size)
+    train_x, test_x, clean, test_y = train_test_split(x, y, test_size=HELD_OUT, random_state=seed, stratify=y)
+    return Case(train_x, noise.corrupt(clean, transition, random_state=seed), test_x, test_y, seed)
+
+
+def accuracies(model: Any, case: Case) -> tuple[dict[str, float], str]:
+    """Accuracy of the plain model, of CleanLearning and of `auto`; the correction that was chosen."""
+
+    def right(fitted: Any) -> float:
+        return 100 * float(np.mean(fitted.predict(case.test_x) == case.test_y))
+
+    ours = NoisyLabelClassifier(model, random_state=case.seed).fit(case.x, case.noisy)
+    cleaned = CleanLearning(clone(model), seed=case.seed, find_label_issues_kwargs={"n_jobs": 1})
+    scores = {
+        "plain": right(clone(model).fit(case.x, case.noisy)),
+        "CleanLearning": right(cleaned.fit(case.x, case.noisy)),
+        "auto": right(ours),
+    }
+    revised = any(step.get("accepted") for step in ours.history_)
+    return scores, ours.correction_ + ("+T" if revised and ours.correction_ != "none" else "")
+
+
+def print_row(*cells: str) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def print_table(results: dict[tuple[str, str, str], list[tuple[dict[str, float], str]]]) -> None:
+    print_row("table", "noise", "model", "plain", "CleanLearning", "auto", "chosen")
+    print_row("---", "---", "---", "---:", "---:", "---:", "---")
+    means = []
+    for key, seeds in results.items():
+        mean = {name: np.mean([scores[name] for scores, _ in seeds]) for name in seeds[0][0]}
+        means.append((key, mean))
+        chosen = Counter(name for _, name in seeds)
+        told = ", ".join(f"{name} {count}" for name, count in chosen.most_common())
+        print_row(*key, *(f"{value:.1f}" for value in mean.values()), told)
+    print()
+    for kind in dict.fromkeys(key[1] for key, _ in means):
+        own = [mean for key, mean in means if key[1] == kind]
+        told = ", ".join(f"{name} {np.mean([mean[name] for mean in own]):.2f}" for name in own[0])
+        print(f"- mean of {kind}: {told}")
+    for rival, slack in (("plain", 0.3), ("CleanLearning", 0.5)):
+        below = [
+            f"{', '.join(key)} ({mean['auto'] - mean[rival]:+.1f})"
+            for key, mean in means
+            if mean["auto"] < mean[rival] - slack
+        ]
+        print(f"- more than {slack} points below {rival}: {len(below)} of {len(means)}. {'; '.join(below)}")
+
+
+def real_cases() -> dict[str, Case]:
+    folder = Path(os.environ.get("TREVISION_DATA", "data")) / "real-noise"
+    cases = {}
+    for path in sorted(folder.glob("*/train.csv")):
+        train, test = pd.read_csv(path), pd.read_csv(path.with_name("test.csv"))
+        texts = [frame["text"].fillna("").astype(str).to_numpy() for frame in (train, test)]
+        labels = [frame["label"].astype(str).to_numpy() for frame in (train, test)]
+        cases[path.parent.name] = Case(texts[0], labels[0], texts[1], labels[1], 0)
+    return cases
+
+
+def real_accuracies(case: Case) -> tuple[dict[str, float], str]:
+    """As `accuracies`. CleanLearning takes numbers for labels, and texts as their TF-IDF vectors."""
+    vectors = TfidfVectorizer(sublinear_tf=True).fit(case.x)
+    names, codes = np.unique(case.noisy, return_inverse=True)
+    known = np.searchsorted(names, case.test_y)
+    numbers = Case(vectors.transform(case.x), codes, vectors.transform(case.test_x), known, case.seed)
+    return accuracies(LogisticRegression(max_iter=1000), numbers)
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    packages = ("trevision", "scikit-learn", "lightgbm", "cleanlab")
+    print(f"Seeds {SEEDS}, one thread, {', '.join(f'{name} {version(name)}' for name in packages)}\n")
+    results: dict[tuple[str, str, str], list[tuple[dict[str, float], str]]] = {}
+    console = Console(stderr=True)
+    with threadpool_limits(1):
+        real = real_cases()
+        for name in track(list(real), "texts", console=console):
+            key = ("texts", name, "logistic regression")
+            results[key] = [real_accuracies(real[name])]
+        if results:
+            print_table(results)
+            print()
+            results = {}
+        work = [
+            (model, seed, table, kind)
+            for model in models(0)
+            for seed in SEEDS
+            for table in TABLES
+            for kind in NOISES
+        ]
+        for model, seed, table, kind in track(work, "tables", console=console):
+            result = accuracies(models(seed)[model], make_case(table, kind, seed))
+            results.setdefault((table, kind, model), []).append(result)
+            print(f"{table}, {kind}, {model}, seed {seed}: {result}", file=sys.stderr, flush=True)
+    print_table(results)

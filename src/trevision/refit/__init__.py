@@ -1,0 +1,1 @@
+"""Any scikit-learn classifier, fitted again on what its noisy labels probably were."""

@@ -1,0 +1,350 @@
+"""`NoisyLabelClassifier`: any scikit-learn classifier, for labels that are partly wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from trevision.estimation import BOOTSTRAP, Estimator, Solution, default_estimator, find_estimator
+from trevision.issues import LabelIssues, find_label_issues
+from trevision.noise import FloatArray, IntArray
+from trevision.refit.checks import check_estimator_given, check_folds, check_labels_given, check_weights
+from trevision.refit.correction import Correction, Evidence
+from trevision.refit.models import cross_fit, fit_model, make_folds
+from trevision.refit.registry import AUTO, CORRECTIONS, find_correction
+from trevision.refit.revision import revise
+from trevision.refit.selection import (
+    LEAST_FOLDS,
+    Task,
+    best_correction,
+    collect_evidence,
+    probs_without_pairs,
+    score,
+    score_correction,
+    why,
+)
+
+
+# Without type information of scikit-learn, its classes are Any to a type checker.
+class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Any scikit-learn classifier, fitted on what its noisy labels probably were.
+
+    Models fitted on four fifths of the rows predict P(noisy | x) for the others. From that come
+    T[i, j] = P(noisy = j | clean = i), the clean posterior g(x), and for each row
+
+        P(clean = i | x, given = j) = g_i(x) T[i, j] / sum_k g_k(x) T[k, j].
+
+    The model is then fitted again, on labels corrected by it. Whether to correct, and how, is chosen by how
+    likely held-out *noisy* labels are through T; no clean label is needed.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A scikit-learn classifier with `predict_proba`: gradient boosting, a forest, logistic regression, a
+        Pipeline, ... It is cloned, never fitted itself.
+    correction : str, default="auto"
+        What the model is fitted on. `soft`: every row as weighted copies, one for each label that it may have
+        had. `reweight`: the given label with the weight g_y / (T' g)_y. `prune`: labels that are probably
+        wrong are left out. `none`: the labels as given. `auto` chooses among them.
+    transition_estimator : str or None, default=None
+        Where T comes from: `latent` (the default up to 100 classes), `latent-unpooled`, `confident-joint`
+        (the default beyond), `dual-t`, `hoc`, `anchor` or `counted`.
+    revise : bool, default=True
+        Whether T is estimated once more from the predictions of corrected models. The step is kept only if
+        held-out noisy labels become clearly likelier by it.
+    cv : int or splitter, default=5
+        The number of stratified folds, or a scikit-learn splitter that holds out every row once.
+    n_jobs : int or None, default=None
+        How many models are fitted at a time, as in scikit-learn.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds, and of the rows drawn for models that take no weights.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+        The labels, sorted. Rows and columns of the matrices follow their order.
+    estimator_ : classifier
+        The model that predicts. Its labels are codes into `classes_`.
+    transition_matrix_ : ndarray of shape (C, C)
+        T, also where no correction was made.
+    initial_transition_matrix_ : ndarray of shape (C, C)
+        T before the revision.
+    class_prior_ : ndarray of shape (C,)
+        P(clean).
+    noise_rate_ : float
+        The estimated share of wrong labels.
+    correction_ : str
+        The correction that was made.
+    correction_reason_ : str
+        Why, with the numbers.
+    correction_scores_ : dict
+        For each correction compared: `log_likelihood` of held-out noisy labels, `gain` over `none` and its
+        standard `error`, all in nats a row. Empty if nothing was compared.
+    out_of_sample_ : tuple of ndarray
+        P(noisy | x) of every row in `fit`, by a model that was not fitted on it, and the codes of the labels.
+    history_ : list of dict
+        What was done, step by step.
+    warnings_ : list of str
+        What is doubtful about the result, in sentences.
+    n_features_in_ : int
+        The number of columns, where X has columns.
+
+    Notes
+    -----
+    `auto` with five folds fits 36 models; a named correction with `revise=False` fits 6. In the paper, T and
+    a network are revised together by gradient steps. A model without gradients cannot do that: it is fitted
+    again instead.
+
+    References
+    ----------
+    Xia, Liu, Wang, Han, Gong, Niu, Sugiyama, "Are Anchor Points Really Indispensable in Label-Noise
+    Learning?", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from trevision import NoisyLabelClassifier, noise
+    >>> rng = np.random.default_rng(0)
+    >>> clean = np.arange(600) % 3
+    >>> x = np.eye(3)[clean] + 0.2 * rng.normal(size=(600, 3))
+    >>> noisy = noise.corrupt(clean, noise.pair_flip(3, 0.4), rng)
+    >>> model = NoisyLabelClassifier(LogisticRegression(), random_state=0).fit(x, noisy)
+    >>> bool(model.score(x, clean) > 0.95), model.correction_ != "none"
+    (True, True)
+    >>> model.transition_matrix_.round(1)
+    array([[0.6, 0.4, 0. ],
+           [0. , 0.6, 0.4],
+           [0.4, 0. , 0.6]])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        correction: str = AUTO,
+        transition_estimator: str | None = None,
+        revise: bool = True,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.correction = correction
+        self.transition_estimator = transition_estimator
+        self.revise = revise
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NoisyLabelClassifier:
+        """Learn from rows with noisy labels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or list of length n
+            The rows, as the model takes them. They are only indexed, never converted.
+        y : array-like of shape (n,)
+            Their labels, partly wrong, of any values.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts. A model that takes no weights gets rows drawn by them.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            The classifier itself.
+
+        Raises
+        ------
+        ValueError
+            If a choice is none of those that there are, or the data are unfit.
+        """
+        check_estimator_given(self.estimator)
+        if self.correction != AUTO:
+            find_correction(self.correction)
+        validate_data(self, X, y, skip_check_array=True)
+        (X,) = indexable(X)
+        self.classes_, labels = check_labels_given(X, y)
+        weights = check_weights(sample_weight, len(labels))
+        self.warnings_: list[str] = []
+        self.history_: list[dict[str, Any]] = []
+        task = self._task(X, labels, weights)
+        size = task.num_classes
+        solver = find_estimator(self.transition_estimator or default_estimator(size))
+
+        # 1. P(noisy | x) out of fold, and T from it.
+        probs = cross_fit(self.estimator, X, task.plain, task.folds, size, task.seed, self.n_jobs)
+        replaced: list[int] = []
+        solution = task.solve(solver, probs, np.flatnonzero(task.row_weights > 0), replaced=replaced)
+        if replaced:
+            names = ", ".join(str(self.classes_[code]) for code in replaced)
+            self.warnings_.append(
+                f"the first T had another label than its own as the commonest of class {names}: that row was "
+                "replaced by the mean of the others"
+            )
+        if not solution.converged:
+            self.warnings_.append("the search for T stopped before it had arrived")
+        self.out_of_sample_ = (probs, labels)
+        self.initial_transition_matrix_ = solution.transition
+        self.history_.append(
+            {"step": "estimate T", "estimator": solver.name, "noise_rate": solution.noise_rate}
+        )
+
+        # 2. The correction, and a revision of T for it.
+        correction, solution = self._decide(task, solver, probs, solution)
+        self.transition_matrix_ = solution.transition
+        self.class_prior_ = solution.class_prior
+        self.noise_rate_ = solution.noise_rate
+
+        # 3. The model.
+        evidence = Evidence(labels, solution.clean_posterior(probs), solution.transition)
+        training = correction.apply(evidence).times(weights)
+        self._fitted = fit_model(self.estimator, X, training, size, task.seed)
+        self.estimator_ = self._fitted.model
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable clean label of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or list
+            Rows as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Values of `classes_`.
+        """
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The clean posterior g(x) by the model; with the correction `none`, that of the labels given.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or list
+            Rows as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            Probabilities, in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
+            raise ValueError(
+                "X must have rows and columns, as in fit, got one dimension; Reshape your data by [X]"
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self._fitted.predict_proba(X)
+
+    def predict_noisy_proba(self, X: Any) -> FloatArray:
+        """The noisy posterior T'g(x): what the labels would be if given with the same noise.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or list
+            Rows as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            Probabilities, in the order of `classes_`.
+        """
+        probs = self.predict_proba(X)
+        return probs @ self.transition_matrix_ if CORRECTIONS[self.correction_].uses_transition else probs
+
+    def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
+        """Which of the labels in `fit` are probably wrong, and what they should be.
+
+        Each label is judged by a model that was not fitted on it.
+
+        Parameters
+        ----------
+        bootstrap : int, default=200
+            Replicates that the intervals are made of; 0 for no intervals.
+        level : float, default=0.9
+            The share of intervals that are to hold the truth.
+
+        Returns
+        -------
+        LabelIssues
+            Rows are numbered as in `fit`; labels are codes into `classes_`.
+        """
+        check_is_fitted(self)
+        return find_label_issues(
+            *self.out_of_sample_, estimator=self.transition_estimator, bootstrap=bootstrap, level=level
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _task(self, x: Any, labels: IntArray, weights: FloatArray | None) -> Task:
+        counted = labels if weights is None else labels[weights > 0]
+        cv = check_folds(self.cv, counted, self.classes_, self.warnings_)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        folds = make_folds(labels, weights, cv, x, seed)
+        return Task(self.estimator, x, labels, weights, folds, len(self.classes_), seed, self.n_jobs)
+
+    def _decide(
+        self, task: Task, solver: Estimator, probs: FloatArray, solution: Solution
+    ) -> tuple[Correction, Solution]:
+        """The correction to make and the T to make it by; sets the attributes that tell why."""
+        self.correction_scores_: dict[str, dict[str, float]] = {}
+        asked_for = self.correction != AUTO
+        self.correction_ = self.correction if asked_for else "none"
+        self.correction_reason_ = f"{self.correction_}: as asked for"
+        folds = len(task.folds)
+        if (asked_for and not self.revise) or self.correction == "none":
+            return CORRECTIONS[self.correction_], solution
+        if folds < LEAST_FOLDS:
+            doubt = f"to compare takes {LEAST_FOLDS} folds, got {folds}; every class needs a row in each"
+            self.warnings_.append(doubt)
+            if not asked_for:
+                self.correction_reason_ = f"none: {doubt}"
+            return CORRECTIONS[self.correction_], solution
+
+        pair_probs = probs_without_pairs(task)
+        collected = collect_evidence(
+            task, pair_probs, lambda _, each, rows: task.solve(solver, each, rows, solution)
+        )
+        none = score(task, probs, [None] * folds)
+        names = [self.correction] if asked_for else [name for name in CORRECTIONS if name != "none"]
+        scores = {name: score_correction(task, CORRECTIONS[name], collected, none) for name in names}
+        scores["none"] = none
+        best = best_correction(scores)
+        told = best
+        if self.revise:
+            before = scores[best]
+            revised = revise(task, solver, CORRECTIONS[best], probs, pair_probs, before, none)
+            told = f"{best} with revised T"
+            scores[told] = revised.score
+            self.history_.append(revised.record)
+            if revised.accepted:
+                solution_of_best = revised.solution
+            else:
+                told, solution_of_best = best, solution
+        else:
+            solution_of_best = solution
+        self.correction_scores_ = {
+            name: {"log_likelihood": each.log_likelihood, "gain": each.gain.mean, "error": each.gain.error}
+            for name, each in scores.items()
+        }
+        if not asked_for:
+            self.correction_ = best if scores[told].is_clear else "none"
+            self.correction_reason_ = why(scores, told)
+        self.history_.append(
+            {"step": "choose", "correction": self.correction_, "scores": self.correction_scores_}
+        )
+        return CORRECTIONS[self.correction_], solution if self.correction_ == "none" else solution_of_best

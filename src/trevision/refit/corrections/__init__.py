@@ -1,0 +1,1 @@
+"""The corrections, one file each: what a model is fitted on once T is known."""

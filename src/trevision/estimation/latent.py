@@ -14,7 +14,9 @@ likelihood says which of the two it is. docs/latent.md tells what this assumes a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize_scalar
@@ -25,11 +27,12 @@ from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
+from trevision.estimation.latent_curvature import axes_of, curvature
 from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, gather, maximised, sums
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
-from trevision.estimation.search import descend
+from trevision.estimation.search import descend, descend_along
 from trevision.noise import FloatArray
 from trevision.prior import Prior
 
@@ -87,6 +90,8 @@ class Latent(Estimator):
     # A search at its limit has arrived if its last tenth gained less log-likelihood than this. One number
     # that is off by one standard error costs as much.
     negligible_gain: float = 0.5
+    # A search along axes of equal curvature ends with a step that gains less log-likelihood than this.
+    negligible_step: float = 0.01
     # The level of the likelihood-ratio test that a fit must pass beside the likeliest one.
     about_as_likely: float = 0.99
     # The condition number from which on T has lost a class.
@@ -94,6 +99,18 @@ class Latent(Estimator):
     # By how much for each class the logarithm of the volume must be smaller for a fit from corrected p to be
     # preferred: where both do, a model's own log p, which nowhere saturates, ranks rows better.
     corrected_handicap: float = 0.05
+    # Up to so many probabilities every fit is to all rows: 60,000 rows of ten classes.
+    whole_numbers: int = 600_000
+    # Of more, all starts are fitted to a small part of the rows and go on with a larger one, on which the best
+    # is chosen. A small part hides which fit is likelier, and the T of the larger one corrects p better.
+    start_numbers: int = 100_000
+    choice_numbers: int = 10**6
+    # The iterations with a larger part, along axes of equal curvature.
+    refining_iterations: int = 25
+    # Curvatures that are smaller than this beside the greatest count as this.
+    least_curvature: float = 1e-6
+    # The curvature has (2 C^2 + C)^2 numbers.
+    most_curved_classes: int = 32
     # Probabilities that the link is fitted to; of larger data a random part of the rows is.
     most_numbers: int = 2 * 10**7
     # Probabilities in a block of rows that is worked on at once: 128 KiB, of which a few fit into a cache.
@@ -157,7 +174,7 @@ class Latent(Estimator):
         if start is not None:
             best = self._fit(sample, start)
         else:
-            best = self._least_volume(self._fits(sample), sample.weights.sum())
+            best = self._best(sample)
         for _ in range(0 if sample.whole else self.final_passes):
             best = _admitted(maximised(rows, weights, best), knowledge)
         return _admitted(best, knowledge)
@@ -170,7 +187,38 @@ class Latent(Estimator):
         features = LogFeatures(self.least_probability, self.least_corrected, basis, power)
         return LatentFit(transition, np.eye(size), np.zeros(size), features, np.zeros((size, size)))
 
-    def _fits(self, sample: Sample) -> list[LatentFit]:
+    def _best(self, sample: Sample) -> LatentFit:
+        """The best of the fits from several starts."""
+        if sample.probs.size <= self.whole_numbers:
+            return self._least_volume(self._fits(sample, partial(self._fit, sample)), sample.weights.sum())
+        small, larger = sample.part(self.start_numbers), sample.part(self.choice_numbers)
+
+        def fit(start: LatentFit) -> LatentFit:
+            return self._refined(larger, self._fit(small, start), small)
+
+        best = self._least_volume(self._fits(larger, fit), larger.weights.sum())
+        return best if larger is sample else self._refined(sample, best, larger)
+
+    def _refined(self, sample: Sample, fit: LatentFit, part: Sample) -> LatentFit:
+        """The fit to `sample`, from one to a part of it, of which the curvature is taken."""
+        limited = replace(self, most_iterations=self.refining_iterations)
+        return limited._fit(sample, self.curved(fit, part))
+
+    def curved(self, fit: LatentFit, sample: Sample) -> LatentFit:
+        """The fit with the axes along which the likelihood of `sample` has equal curvature there."""
+        size = len(fit.transition)
+        if size > self.most_curved_classes:
+            return fit
+        features = np.ascontiguousarray(fit.features(sample.probs).T)
+        second = curvature(features, sample, fit.link, fit.bias, fit.transition)
+        ridge = np.concatenate([np.full(size**2, self.link_ridge), np.full(size, self.bias_ridge)])
+        known = ~np.isnan(sample.pinned).ravel()
+        second[size * (size + 1) :][known] = 0
+        second[:, size * (size + 1) :][:, known] = 0
+        second[np.arange(len(ridge)), np.arange(len(ridge))] += 2 * ridge / sample.weights.sum()
+        return replace(fit, axes=axes_of(second, self.least_curvature))
+
+    def _fits(self, sample: Sample, fit: Callable[[LatentFit], LatentFit]) -> list[LatentFit]:
         """Fits from three simple estimates of T and, for two of them, from p corrected by them, twice.
 
         The link absorbs a p that is too soft or too sharp where it is a link of log p. The corrected p is no
@@ -186,7 +234,7 @@ class Latent(Estimator):
             return confident, anchors, rows_to_one(prediction_counts(rows, sample.weights))
 
         def fit_from(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
-            return self._fit(sample, self.start_from(matrix, basis, power))
+            return fit(self.start_from(matrix, basis, power))
 
         fits = [fit_from(matrix) for matrix in simple(sample.probs)]
         raised = LogFeatures(self.least_probability, self.least_corrected, power=power)
@@ -257,7 +305,11 @@ class Latent(Estimator):
 
         logs = np.log(np.maximum(start.transition, self.least_start))
         first = np.concatenate([start.link.ravel(), start.bias, logs.ravel()])
-        minimum = descend(objective, first, self.most_iterations, ftol=1e-10, gtol=1e-6)
+        if start.axes is None:
+            minimum = descend(objective, first, self.most_iterations, ftol=1e-10, gtol=1e-6)
+        else:
+            ftol = self.negligible_step / total
+            minimum = descend_along(start.axes, objective, first, self.most_iterations, ftol=ftol, gtol=1e-9)
         link, bias, matrix = unpack(minimum.point)
         if unknown.all():
             # The model does not say which latent class is called what: each is called by its commonest label.

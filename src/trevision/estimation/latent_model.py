@@ -74,6 +74,8 @@ class LatentFit:
         The number of rows that the link was fitted to.
     converged : bool
         False where the optimiser stopped while it was still gaining.
+    axes : ndarray or None
+        Axes along which a search from here goes on, as columns. None: the numbers of A, b and log T.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class LatentFit:
     objective: float = np.inf
     fitted_rows: float = 0.0
     converged: bool = True
+    axes: FloatArray | None = None
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating], /) -> FloatArray:
         """g(x) for rows (n, C) of out-of-sample probabilities P(noisy | x)."""
@@ -113,6 +116,31 @@ class Sample:
     blocks: list[tuple[int, slice]]
     whole: bool
     pinned: FloatArray
+    block_numbers: int
+
+    def part(self, most_numbers: int) -> Sample:
+        """A random part with no more than so many probabilities, always the same; all if they are no more."""
+        size = self.probs.shape[1]
+        most = max(1, most_numbers // size)
+        if len(self.labels) <= most:
+            return self
+        chosen = np.sort(np.random.default_rng(0).choice(len(self.labels), most, replace=False))
+        labels = self.labels[chosen]
+        blocks = blocks_of(labels, size, self.block_numbers)
+        return replace(
+            self, probs=self.probs[chosen], labels=labels, weights=self.weights[chosen], blocks=blocks, whole=False
+        )
+
+
+def blocks_of(labels: IntArray, size: int, block_numbers: int) -> list[tuple[int, slice]]:
+    """Rows of one label each, for labels in ascending order, with no more than `block_numbers` probabilities."""
+    ends = np.searchsorted(labels, np.arange(size + 1))
+    length = max(1, block_numbers // size)
+    return [
+        (label, slice(begin, min(begin + length, ends[label + 1])))
+        for label in range(size)
+        for begin in range(ends[label], ends[label + 1], length)
+    ]
 
 
 def gather(
@@ -136,14 +164,8 @@ def gather(
     labels = rows.labels[chosen]
     counted = np.ones(len(labels)) if weights is None else weights[chosen]
     order = np.argsort(labels, kind="stable")
-    ends = np.searchsorted(labels[order], np.arange(rows.num_classes + 1))
-    length = max(1, block_numbers // rows.num_classes)
-    blocks = [
-        (label, slice(begin, min(begin + length, ends[label + 1])))
-        for label in range(rows.num_classes)
-        for begin in range(ends[label], ends[label + 1], length)
-    ]
-    return Sample(probs[order], labels[order], counted[order], blocks, whole, pinned)
+    blocks = blocks_of(labels[order], rows.num_classes, block_numbers)
+    return Sample(probs[order], labels[order], counted[order], blocks, whole, pinned, block_numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from trevision.noise import FloatArray
@@ -62,3 +63,21 @@ def descend(
     last = max(1, int(LAST_SHARE * (len(losses) - 1)))
     earlier = losses[max(0, len(losses) - 1 - last)] if losses else loss
     return Minimum(ended.x, loss, bool(ended.success), earlier - loss)
+
+
+def descend_along(
+    axes: FloatArray,
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    most_iterations: int,
+    ftol: float,
+    gtol: float,
+) -> Minimum:
+    """The same search, for the distances from `start` along `axes` (its columns)."""
+
+    def moved(distances: FloatArray) -> tuple[float, FloatArray]:
+        loss, slopes = objective(start + axes @ distances)
+        return loss, axes.T @ slopes
+
+    minimum = descend(moved, np.zeros(axes.shape[1]), most_iterations, ftol, gtol)
+    return replace(minimum, point=start + axes @ minimum.point)

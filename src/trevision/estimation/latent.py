@@ -19,16 +19,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize_scalar
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from trevision.estimation.anchors import anchor_transition, usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
-from trevision.estimation.latent_curvature import axes_of, curvature
-from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, gather, maximised, sums
+from trevision.estimation.latent_curvature import axes_of, curvature, factored_axes
+from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, chunked, gather, maximised, sums
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
@@ -51,6 +52,8 @@ class Latent(Estimator):
     References
     ----------
     Li et al., "Provably End-to-end Label-noise Learning without Anchor Points", 2021: the least volume.
+
+    Vuong, "Likelihood Ratio Tests for Model Selection and Non-Nested Hypotheses", 1989.
 
     Examples
     --------
@@ -101,12 +104,17 @@ class Latent(Estimator):
     corrected_handicap: float = 0.05
     # Up to so many probabilities every fit is to all rows: 60,000 rows of ten classes.
     whole_numbers: int = 600_000
-    # Of more, all starts are fitted to a small part of the rows and go on with a larger one, on which the best
-    # is chosen. A small part hides which fit is likelier, and the T of the larger one corrects p better.
+    # Of more, all starts are fitted to a small part of the rows and go on with a larger one. There the best
+    # from log p and the best from corrected p are chosen. Which of these two it is, all rows have to say: a
+    # part hides which is likelier.
     start_numbers: int = 100_000
-    choice_numbers: int = 10**6
-    # The iterations with a larger part, along axes of equal curvature.
-    refining_iterations: int = 25
+    start_iterations: int = 80
+    choice_numbers: int = 500_000
+    # What these parts have at least, for each class.
+    start_rows_a_class: int = 100
+    choice_rows_a_class: int = 200
+    # The iterations with more rows than the small part, along axes of equal curvature.
+    refining_iterations: int = 15
     # Curvatures that are smaller than this beside the greatest count as this.
     least_curvature: float = 1e-6
     # The curvature has (2 C^2 + C)^2 numbers.
@@ -115,6 +123,8 @@ class Latent(Estimator):
     most_numbers: int = 2 * 10**7
     # Probabilities in a block of rows that is worked on at once: 128 KiB, of which a few fit into a cache.
     block_numbers: int = 2**14
+    # The same for fits by parts, most of whose passes are in single precision.
+    large_block_numbers: int = 2**15
     # Passes over all rows that bring T to its likeliest, where the link was fitted to a part.
     final_passes: int = 5
 
@@ -128,6 +138,14 @@ class Latent(Estimator):
         before = start.state if start is not None and isinstance(start.state, LatentFit) else None
         fit = self.fit(rows, weights, before, knowledge)
         return replace(self.recount(fit.counts), state=fit, converged=fit.converged)
+
+    def prepared(self, rows: ProbabilityRows, weights: FloatArray | None, solution: Solution) -> Solution:
+        """The same solution with axes of equal curvature, along which replicates of a bootstrap go on."""
+        if not isinstance(solution.state, LatentFit):
+            return solution
+        pinned = _pinned(rows.num_classes, None)
+        sample = gather(rows, weights, pinned, self.most_numbers, self.block_numbers)
+        return replace(solution, state=self.curved(solution.state, sample.part(self.choice_numbers)))
 
     def recount(self, counts: FloatArray) -> Solution:
         """T from counts [clean, given]."""
@@ -170,7 +188,7 @@ class Latent(Estimator):
         """
         self.check_classes(rows.num_classes)
         pinned = _pinned(rows.num_classes, knowledge)
-        sample = gather(rows, weights, pinned, self.most_numbers, self.block_numbers)
+        sample = gather(rows, weights, pinned, self.most_numbers, self._block(len(rows) * rows.num_classes))
         if start is not None:
             best = self._fit(sample, start)
         else:
@@ -178,6 +196,9 @@ class Latent(Estimator):
         for _ in range(0 if sample.whole else self.final_passes):
             best = _admitted(maximised(rows, weights, best), knowledge)
         return _admitted(best, knowledge)
+
+    def _block(self, numbers: int) -> int:
+        return self.block_numbers if numbers <= self.whole_numbers else self.large_block_numbers
 
     def start_from(
         self, transition: FloatArray, basis: FloatArray | None = None, power: float = 1.0
@@ -191,13 +212,36 @@ class Latent(Estimator):
         """The best of the fits from several starts."""
         if sample.probs.size <= self.whole_numbers:
             return self._least_volume(self._fits(sample, partial(self._fit, sample)), sample.weights.sum())
-        small, larger = sample.part(self.start_numbers), sample.part(self.choice_numbers)
+        small = sample.part(self.start_numbers, self.start_rows_a_class)
+        larger = sample.part(self.choice_numbers, self.choice_rows_a_class)
+        quick = replace(self, most_iterations=self.start_iterations)
 
         def fit(start: LatentFit) -> LatentFit:
-            return self._refined(larger, self._fit(small, start), small)
+            return self._refined(larger, quick._fit(small, start), small)
 
-        best = self._least_volume(self._fits(larger, fit), larger.weights.sum())
-        return best if larger is sample else self._refined(sample, best, larger)
+        fits = self._fits(larger, fit)
+        kinds = [[fit for fit in fits if (fit.features.basis is None) == plain] for plain in (True, False)]
+        winners = [self._least_volume(kind, larger.weights.sum()) for kind in kinds]
+        plain, corrected = (self._refined(sample, fit, small) for fit in winners)
+        best = self._between(plain, corrected, sample)
+        return best if best.converged else self._refined(sample, best, small)
+
+    def _between(self, plain: LatentFit, corrected: LatentFit, sample: Sample) -> LatentFit:
+        """The likelier of two fits of different kinds; the T of least volume if no test tells them apart.
+
+        The test is that of Vuong (1989) for models of which neither contains the other: the mean over rows of
+        the difference of their log-likelihoods, in units of its standard error.
+        """
+        gains = np.empty(len(sample.labels))
+        for block in chunked(len(gains), self.start_numbers // len(plain.transition)):
+            probs, labels = sample.probs[block], sample.labels[block]
+            gains[block] = plain.log_likelihood(probs, labels) - corrected.log_likelihood(probs, labels)
+        total = sample.weights.sum()
+        mean = sample.weights @ gains / total
+        error = np.sqrt(sample.weights @ (gains - mean) ** 2) / total
+        if abs(mean) <= norm.ppf(self.about_as_likely) * error:
+            return self._least_volume([plain, corrected], total)
+        return plain if mean > 0 else corrected
 
     def _refined(self, sample: Sample, fit: LatentFit, part: Sample) -> LatentFit:
         """The fit to `sample`, from one to a part of it, of which the curvature is taken."""
@@ -207,10 +251,12 @@ class Latent(Estimator):
     def curved(self, fit: LatentFit, sample: Sample) -> LatentFit:
         """The fit with the axes along which the likelihood of `sample` has equal curvature there."""
         size = len(fit.transition)
-        if size > self.most_curved_classes:
-            return fit
         features = np.ascontiguousarray(fit.features(sample.probs).T)
-        second = curvature(features, sample, fit.link, fit.bias, fit.transition)
+        point = (fit.link, fit.bias, fit.transition)
+        if size > self.most_curved_classes:
+            axes = factored_axes(features, sample, *point, self.link_ridge, self.least_curvature)
+            return replace(fit, axes=axes)
+        second = curvature(features, sample, *point)
         ridge = np.concatenate([np.full(size**2, self.link_ridge), np.full(size, self.bias_ridge)])
         known = ~np.isnan(sample.pinned).ravel()
         second[size * (size + 1) :][known] = 0
@@ -279,7 +325,10 @@ class Latent(Estimator):
 
     def _fit(self, sample: Sample, start: LatentFit) -> LatentFit:
         """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
-        features = np.ascontiguousarray(start.features(sample.probs).T)
+        single = start.axes is not None and sample.probs.size > self.start_numbers
+        features: NDArray[np.floating] = np.ascontiguousarray(
+            start.features(sample.probs).T, dtype=np.float32 if single else np.float64
+        )
         size = len(features)
         total = sample.weights.sum()
         unknown = np.isnan(sample.pinned)

@@ -7,10 +7,24 @@ the rows: it only has to be about right, since it changes the way of a search an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from trevision.estimation.latent_model import Sample
 from trevision.noise import FloatArray
+
+
+def clean_and_after(
+    features: FloatArray, link: FloatArray, bias: FloatArray, matrix: FloatArray, label: int
+) -> tuple[FloatArray, FloatArray]:
+    """P(clean | x) and P(clean | x, given = label), classes along the first axis."""
+    logs = link.T @ features + bias[:, None]
+    clean = np.exp(logs - logs.max(axis=0))
+    clean /= clean.sum(axis=0)
+    after = clean * matrix[:, label, None]
+    after /= np.maximum(after.sum(axis=0), np.finfo(np.float64).tiny)
+    return clean, after
 
 
 def curvature(
@@ -32,11 +46,7 @@ def curvature(
     for label, block in sample.blocks:
         part, weights = features[:, block], sample.weights[block]
         part = np.concatenate([part, np.ones((1, part.shape[1]))])
-        logs = link.T @ part[:-1] + bias[:, None]
-        clean = np.exp(logs - logs.max(axis=0))
-        clean /= clean.sum(axis=0)
-        after = clean * matrix[:, label, None]
-        after /= np.maximum(after.sum(axis=0), np.finfo(np.float64).tiny)
+        clean, after = clean_and_after(part[:-1], link, bias, matrix, label)
         spread = -after[:, None] * after[None]  # a_i (1[i = k] - a_k)
         spread[np.arange(size), np.arange(size)] += after
         for i in range(size):
@@ -63,12 +73,89 @@ def curvature(
     return whole / sample.weights.sum()
 
 
-def axes_of(second: FloatArray, least: float) -> FloatArray:
-    """Axes, as columns, along which a function with these second derivatives has curvature 1.
+def axes_of(second: FloatArray, least: float) -> FullAxes:
+    """Axes along which a function with these second derivatives has curvature 1.
 
     Curvatures below `least` times the greatest count as that: along them the function hardly changes.
     """
     values, vectors = np.linalg.eigh(second)
-    sizes = np.maximum(np.abs(values), least * values.max())
-    axes: FloatArray = vectors / np.sqrt(sizes)
-    return axes
+    return FullAxes(vectors / np.sqrt(np.maximum(np.abs(values), least * values.max())))
+
+
+@dataclass(frozen=True, eq=False)
+class FullAxes:
+    """Axes as the columns of a matrix."""
+
+    columns: FloatArray
+
+    def move(self, distances: FloatArray) -> FloatArray:
+        """The step that so many units along each axis make."""
+        return self.columns @ distances
+
+    def slopes(self, slopes: FloatArray) -> FloatArray:
+        """The slopes along the axes."""
+        return self.columns.T @ slopes
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredAxes:
+    """Axes for very many numbers: those of A are a product, one factor for features and one for classes.
+
+    `features` (C, C) and `classes` (C,) are the two factors, `bias` (C,) and `matrix` (C, C) the scales of b
+    and of log T.
+    """
+
+    features: FloatArray
+    classes: FloatArray
+    bias: FloatArray
+    matrix: FloatArray
+
+    def move(self, distances: FloatArray) -> FloatArray:
+        """The step that so many units along each axis make."""
+        link, rest = self._split(distances)
+        return np.concatenate([(self.features @ link * self.classes).ravel(), rest])
+
+    def slopes(self, slopes: FloatArray) -> FloatArray:
+        """The slopes along the axes."""
+        link, rest = self._split(slopes)
+        return np.concatenate([(self.features.T @ (link * self.classes)).ravel(), rest])
+
+    def _split(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        size = len(self.bias)
+        scale = np.concatenate([self.bias, self.matrix.ravel()])
+        return values[: size**2].reshape(size, size), values[size**2 :] * scale
+
+
+def factored_axes(
+    features: FloatArray,
+    sample: Sample,
+    link: FloatArray,
+    bias: FloatArray,
+    matrix: FloatArray,
+    ridge: float,
+    least: float,
+) -> FactoredAxes:
+    """Axes of about equal curvature, by a Kronecker product (Martens and Grosse 2015).
+
+    The curvature of A is about the mean of s s' (x) x x' for the slopes s = a - g of u (see `curvature`). It is
+    taken for the product of the mean of s^2, class by class, and of the mean of x x' over rows weighted by
+    the sum of their s^2.
+    """
+    size, total = len(features), sample.weights.sum()
+    moments, squares, counts = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
+    for label, block in sample.blocks:
+        part, weights = features[:, block], sample.weights[block]
+        clean, after = clean_and_after(part, link, bias, matrix, label)
+        slopes = (after - clean) ** 2 * weights
+        squares += slopes.sum(axis=1)
+        moments += part * slopes.sum(axis=0) @ part.T
+        counts[:, label] += after @ weights
+    moments /= max(squares.sum(), least)
+    spread = np.maximum(squares / total, least)
+    values, vectors = np.linalg.eigh(moments)
+    # The ridge of A, in the units of one class's factor.
+    sizes = np.maximum(values, least * values.max()) + 2 * ridge / (total * spread.mean())
+    shares = counts.sum(axis=1, keepdims=True) / total * matrix * (1 - matrix)
+    return FactoredAxes(
+        vectors / np.sqrt(sizes), 1 / np.sqrt(spread), 1 / np.sqrt(spread), 1 / np.sqrt(np.maximum(shares, least))
+    )

@@ -105,16 +105,18 @@ class Latent(Estimator):
     # Up to so many probabilities every fit is to all rows: 60,000 rows of ten classes.
     whole_numbers: int = 600_000
     # Of more, all starts are fitted to a small part of the rows and go on with a larger one. There the best
-    # from log p and the best from corrected p are chosen. Which of these two it is, all rows have to say: a
-    # part hides which is likelier.
+    # from log p and the best from corrected p are chosen. Which of these two it is tells a still larger part.
     start_numbers: int = 100_000
     start_iterations: int = 80
+    factored_iterations: int = 30
     choice_numbers: int = 500_000
     # What these parts have at least, for each class.
     start_rows_a_class: int = 100
     choice_rows_a_class: int = 200
+    judging_numbers: int = 2_000_000
     # The iterations with more rows than the small part, along axes of equal curvature.
     refining_iterations: int = 15
+    last_iterations: int = 40
     # Curvatures that are smaller than this beside the greatest count as this.
     least_curvature: float = 1e-6
     # The curvature has (2 C^2 + C)^2 numbers.
@@ -214,17 +216,21 @@ class Latent(Estimator):
             return self._least_volume(self._fits(sample, partial(self._fit, sample)), sample.weights.sum())
         small = sample.part(self.start_numbers, self.start_rows_a_class)
         larger = sample.part(self.choice_numbers, self.choice_rows_a_class)
-        quick = replace(self, most_iterations=self.start_iterations)
+        many = sample.probs.shape[1] > self.most_curved_classes
+        begun = replace(self, most_iterations=self.factored_iterations if many else self.start_iterations)
 
         def fit(start: LatentFit) -> LatentFit:
-            return self._refined(larger, quick._fit(small, start), small)
+            # Far from where it ends, the whole curvature misleads; its factors do not.
+            return self._refined(larger, begun._fit(small, self.curved(start, small) if many else start), small)
 
         fits = self._fits(larger, fit)
         kinds = [[fit for fit in fits if (fit.features.basis is None) == plain] for plain in (True, False)]
         winners = [self._least_volume(kind, larger.weights.sum()) for kind in kinds]
-        plain, corrected = (self._refined(sample, fit, small) for fit in winners)
-        best = self._between(plain, corrected, sample)
-        return best if best.converged else self._refined(sample, best, small)
+        judging = sample.part(self.judging_numbers, self.choice_rows_a_class)
+        if len(judging.labels) > len(larger.labels):
+            winners = [self._refined(judging, fit, small) for fit in winners]
+        best = self._between(*winners, judging)
+        return best if best.converged and judging is sample else self._refined(sample, best, small, last=True)
 
     def _between(self, plain: LatentFit, corrected: LatentFit, sample: Sample) -> LatentFit:
         """The likelier of two fits of different kinds; the T of least volume if no test tells them apart.
@@ -243,10 +249,10 @@ class Latent(Estimator):
             return self._least_volume([plain, corrected], total)
         return plain if mean > 0 else corrected
 
-    def _refined(self, sample: Sample, fit: LatentFit, part: Sample) -> LatentFit:
-        """The fit to `sample`, from one to a part of it, of which the curvature is taken."""
-        limited = replace(self, most_iterations=self.refining_iterations)
-        return limited._fit(sample, self.curved(fit, part))
+    def _refined(self, sample: Sample, fit: LatentFit, part: Sample, last: bool = False) -> LatentFit:
+        """The fit to `sample`, from one to fewer rows and the curvature of those of `part`."""
+        iterations = self.last_iterations if last else self.refining_iterations
+        return replace(self, most_iterations=iterations)._fit(sample, self.curved(fit, part))
 
     def curved(self, fit: LatentFit, sample: Sample) -> LatentFit:
         """The fit with the axes along which the likelihood of `sample` has equal curvature there."""

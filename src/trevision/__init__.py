@@ -37,6 +37,7 @@ _ROOMS = (
     "methods",
     "networks",
     "noise",
+    "plot",
     "prior",
     "training",
     "transition",

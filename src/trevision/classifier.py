@@ -315,7 +315,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         LabelIssues
-            Rows are numbered as in `fit`; labels are codes into `classes_`.
+            Rows are numbered as in `fit`; `to_frame` has the labels of `fit`.
 
         Raises
         ------
@@ -329,7 +329,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "makes with estimator='latent', or any other but 'anchor', for more rows than folds; "
                 "trevision.find_label_issues takes probabilities of your own"
             )
-        return find_label_issues(*self.out_of_sample_, bootstrap=bootstrap, level=level)
+        return _issues(self.out_of_sample_, self.classes_, bootstrap, level)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted classifier to a folder: safetensors and JSON, nothing executable.
@@ -442,3 +442,10 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _normalised(probs: np.ndarray) -> np.ndarray:
     rows: np.ndarray = probs / probs.sum(axis=1, keepdims=True)
     return rows
+
+
+def _issues(
+    predicted: tuple[np.ndarray, np.ndarray], classes: np.ndarray, bootstrap: int, level: float
+) -> LabelIssues:
+    probs, codes = predicted
+    return find_label_issues(probs, classes[codes], bootstrap=bootstrap, level=level, classes=classes)

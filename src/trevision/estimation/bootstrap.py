@@ -81,7 +81,9 @@ def bootstrap_intervals(
         chosen = np.sort(rng.choice(len(rows), size_of_part, replace=False))
         part = ProbabilityRows(rows.at(chosen), rows.labels[chosen])
         often = np.full(len(part), len(rows) / len(part))
-        reference = estimator.solve(part, often, start=solution)
+        # Twice, since a search that ended early would go on in every replicate, all in one direction.
+        for _ in range(2):
+            reference = estimator.solve(part, often, start=estimator.prepared(part, often, reference))
         draws = _from_rows(part, estimator, estimator.prepared(part, often, reference), len(rows), rng)
     elif resampling == "counts":
         draws = _from_counts(estimator, solution, rng)

@@ -94,7 +94,7 @@ class Latent(Estimator):
     # that is off by one standard error costs as much.
     negligible_gain: float = 0.5
     # A search along axes of equal curvature ends with a step that gains less log-likelihood than this.
-    negligible_step: float = 0.01
+    negligible_step: float = 0.001
     # The level of the likelihood-ratio test that a fit must pass beside the likeliest one.
     about_as_likely: float = 0.99
     # The condition number from which on T has lost a class.
@@ -191,10 +191,7 @@ class Latent(Estimator):
         self.check_classes(rows.num_classes)
         pinned = _pinned(rows.num_classes, knowledge)
         sample = gather(rows, weights, pinned, self.most_numbers, self._block(len(rows) * rows.num_classes))
-        if start is not None:
-            best = self._fit(sample, start)
-        else:
-            best = self._best(sample)
+        best = self._best(sample) if start is None else self._fit(sample, start)
         for _ in range(0 if sample.whole else self.final_passes):
             best = _admitted(maximised(rows, weights, best), knowledge)
         return _admitted(best, knowledge)
@@ -221,15 +218,16 @@ class Latent(Estimator):
 
         def fit(start: LatentFit) -> LatentFit:
             # Far from where it ends, the whole curvature misleads; its factors do not.
-            return self._refined(larger, begun._fit(small, self.curved(start, small) if many else start), small)
+            begin = self.curved(start, small) if many else start
+            return self._refined(larger, begun._fit(small, begin), small)
 
         fits = self._fits(larger, fit)
         kinds = [[fit for fit in fits if (fit.features.basis is None) == plain] for plain in (True, False)]
-        winners = [self._least_volume(kind, larger.weights.sum()) for kind in kinds]
+        plain, corrected = (self._least_volume(kind, larger.weights.sum()) for kind in kinds)
         judging = sample.part(self.judging_numbers, self.choice_rows_a_class)
         if len(judging.labels) > len(larger.labels):
-            winners = [self._refined(judging, fit, small) for fit in winners]
-        best = self._between(*winners, judging)
+            plain, corrected = (self._refined(judging, fit, small) for fit in (plain, corrected))
+        best = self._between(plain, corrected, judging)
         return best if best.converged and judging is sample else self._refined(sample, best, small, last=True)
 
     def _between(self, plain: LatentFit, corrected: LatentFit, sample: Sample) -> LatentFit:

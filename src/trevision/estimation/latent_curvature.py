@@ -69,8 +69,9 @@ def curvature(
             of_link[i, :, k] = of_link[k, :, i].T
     links = of_link.transpose(1, 0, 3, 2).reshape(size * (size + 1), -1)
     cross = crossed.reshape(size * (size + 1), size**2)
-    whole = np.block([[links, cross], [cross.T, of_matrix.reshape(size**2, size**2)]])
-    return whole / sample.weights.sum()
+    whole: FloatArray = np.block([[links, cross], [cross.T, of_matrix.reshape(size**2, size**2)]])
+    whole /= sample.weights.sum()
+    return whole
 
 
 def axes_of(second: FloatArray, least: float) -> FullAxes:
@@ -137,9 +138,9 @@ def factored_axes(
 ) -> FactoredAxes:
     """Axes of about equal curvature, by a Kronecker product (Martens and Grosse 2015).
 
-    The curvature of A is about the mean of s s' (x) x x' for the slopes s = a - g of u (see `curvature`). It is
-    taken for the product of the mean of s^2, class by class, and of the mean of x x' over rows weighted by
-    the sum of their s^2.
+    The curvature of A is about the mean of s s' (x) x x' for the slopes s = a - g of u (see `curvature`). It
+    is taken for the product of the mean of s^2, class by class, and of the mean of x x' over rows weighted
+    by the sum of their s^2.
     """
     size, total = len(features), sample.weights.sum()
     moments, squares, counts = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
@@ -157,5 +158,8 @@ def factored_axes(
     sizes = np.maximum(values, least * values.max()) + 2 * ridge / (total * spread.mean())
     shares = counts.sum(axis=1, keepdims=True) / total * matrix * (1 - matrix)
     return FactoredAxes(
-        vectors / np.sqrt(sizes), 1 / np.sqrt(spread), 1 / np.sqrt(spread), 1 / np.sqrt(np.maximum(shares, least))
+        vectors / np.sqrt(sizes),
+        1 / np.sqrt(spread),
+        1 / np.sqrt(spread),
+        1 / np.sqrt(np.maximum(shares, least)),
     )

@@ -126,7 +126,7 @@ class Sample:
     block_numbers: int
 
     def part(self, numbers: int, rows_a_class: int = 0) -> Sample:
-        """A random part with so many probabilities or rows a class, always the same; all if there are fewer."""
+        """A random part (always the same) of so many probabilities or rows a class; all if they are fewer."""
         size = self.probs.shape[1]
         most = max(1, numbers // size, rows_a_class * size)
         if len(self.labels) <= most:
@@ -135,12 +135,17 @@ class Sample:
         labels = self.labels[chosen]
         blocks = blocks_of(labels, size, self.block_numbers)
         return replace(
-            self, probs=self.probs[chosen], labels=labels, weights=self.weights[chosen], blocks=blocks, whole=False
+            self,
+            probs=self.probs[chosen],
+            labels=labels,
+            weights=self.weights[chosen],
+            blocks=blocks,
+            whole=False,
         )
 
 
 def blocks_of(labels: IntArray, size: int, block_numbers: int) -> list[tuple[int, slice]]:
-    """Rows of one label each, for labels in ascending order, with no more than `block_numbers` probabilities."""
+    """Rows of one label each, for ascending labels, with no more than `block_numbers` probabilities."""
     ends = np.searchsorted(labels, np.arange(size + 1))
     length = max(1, block_numbers // size)
     return [
@@ -206,8 +211,8 @@ def sums(
 ) -> Sums:
     """One pass over the rows, block by block: classes lie along the first axis, rows along the second.
 
-    A block is small enough to stay in the processor's cache, and its rows have one label. Blocks are worked on
-    in the precision of `features`, and their sums are added up in double precision.
+    A block is small enough to stay in the processor's cache, and its rows have one label. Blocks are worked
+    on in the precision of `features`, and their sums are added up in double precision.
     """
     size, kind = len(features), features.dtype
     link, bias, matrix = (values.astype(kind, copy=False) for values in (link, bias, matrix))

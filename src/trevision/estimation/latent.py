@@ -93,7 +93,8 @@ class Latent(Estimator):
     # A search at its limit has arrived if its last tenth gained less log-likelihood than this. One number
     # that is off by one standard error costs as much.
     negligible_gain: float = 0.5
-    # A search along axes of equal curvature ends with a step that gains less log-likelihood than this.
+    # A search along axes of equal curvature ends with a step that gains less log-likelihood than this. Ten times
+    # as much makes intervals a fifth too narrow where classes overlap.
     negligible_step: float = 0.001
     # The level of the likelihood-ratio test that a fit must pass beside the likeliest one.
     about_as_likely: float = 0.99
@@ -116,7 +117,9 @@ class Latent(Estimator):
     judging_numbers: int = 2_000_000
     # The iterations with more rows than the small part, along axes of equal curvature.
     refining_iterations: int = 15
-    last_iterations: int = 40
+    last_iterations: int = 30
+    # Their `negligible_step`: a T that is all but there need not vary as it would from other rows.
+    refining_step: float = 0.03
     # Curvatures that are smaller than this beside the greatest count as this.
     least_curvature: float = 1e-6
     # The curvature has (2 C^2 + C)^2 numbers.
@@ -250,7 +253,8 @@ class Latent(Estimator):
     def _refined(self, sample: Sample, fit: LatentFit, part: Sample, last: bool = False) -> LatentFit:
         """The fit to `sample`, from one to fewer rows and the curvature of those of `part`."""
         iterations = self.last_iterations if last else self.refining_iterations
-        return replace(self, most_iterations=iterations)._fit(sample, self.curved(fit, part))
+        limited = replace(self, most_iterations=iterations, negligible_step=self.refining_step)
+        return limited._fit(sample, self.curved(fit, part))
 
     def curved(self, fit: LatentFit, sample: Sample) -> LatentFit:
         """The fit with the axes along which the likelihood of `sample` has equal curvature there."""

@@ -7,10 +7,10 @@ Claims, on one core (processor time of this process):
 4. the error of T is at most 1.05 times that of the fit of every start to all rows (`--full`, which takes
    several minutes).
 
-The planted T is asymmetric: 55 to 90% of a class are labelled rightly, most mistakes go to the next class and
-the rest to a few at random. Classes overlap a little, and the noisy posteriors are raised to the power 0.7, as
-those of a model that is not sure enough. 20,000 rows of 1,000 classes are too many classes for `latent`: the
-confident joint takes its place.
+The planted T is asymmetric: 55 to 90% of a class are labelled rightly, most mistakes go to the next class
+and the rest to a few at random. Classes overlap a little, and the noisy posteriors are raised to the power
+0.7, as those of a model that is not sure enough. 1,000 classes are too many for `latent`: the confident
+joint takes its place.
 """
 
 from __future__ import annotations

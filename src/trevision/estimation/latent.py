@@ -93,8 +93,8 @@ class Latent(Estimator):
     # A search at its limit has arrived if its last tenth gained less log-likelihood than this. One number
     # that is off by one standard error costs as much.
     negligible_gain: float = 0.5
-    # A search along axes of equal curvature ends with a step that gains less log-likelihood than this. Ten times
-    # as much makes intervals a fifth too narrow where classes overlap.
+    # A search along axes of equal curvature ends with a step that gains less log-likelihood than this. Ten
+    # times as much makes intervals a fifth too narrow where classes overlap.
     negligible_step: float = 0.001
     # The level of the likelihood-ratio test that a fit must pass beside the likeliest one.
     about_as_likely: float = 0.99

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from trevision.estimation import registry
 from trevision.estimation.bootstrap import Resampling, bootstrap_intervals
 from trevision.estimation.estimator import Solution
-from trevision.estimation.rows import ProbabilityRows, RowSource
-from trevision.noise import FloatArray, label_codes
+from trevision.estimation.rows import ProbabilityRows, RowSource, label_codes
+from trevision.noise import FloatArray
 
 BOOTSTRAP = 200
 """The replicates that intervals are made of, where the user says nothing."""

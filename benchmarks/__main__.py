@@ -6,6 +6,6 @@ import sys
 NAMES = ("step", "estimate", "wide_table", "own_data", "any_model", "startup")
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in NAMES:
-        sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}}")
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} [--full]")
     importlib.import_module(f"benchmarks.{sys.argv[1]}").main()

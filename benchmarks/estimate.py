@@ -6,6 +6,8 @@ Claims, measured on the command in a process of its own:
 
 The file is made in pieces from a planted T (70% of a class labelled rightly, 20% as the next class, 10% as
 any) and clean posteriors with most of their mass on one class; labels are drawn from the noisy posterior.
+Before that, `estimate_speed` prints what estimates from arrays cost.
+
 Printed: memory, wall and processor time, and the noise rate found beside the planted one.
 """
 
@@ -26,6 +28,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from benchmarks import estimate_speed
 
 ROWS, CLASSES = 200_000, 1_000
 ROWS_AT_ONCE = 2_000
@@ -60,6 +64,7 @@ def make_file(path: Path) -> None:
 
 
 def main() -> None:
+    estimate_speed.main()
     with tempfile.TemporaryDirectory() as name:
         path, out = Path(name) / "probs.npz", Path(name) / "noise"
         make_file(path)

@@ -24,6 +24,8 @@ from trevision.losses import (
     log_noisy_prob,
     reweight_nll,
     symmetric_cross_entropy,
+    total_variation_nll,
+    volume_nll,
 )
 from trevision.noise import corrupt, pair_flip
 
@@ -402,3 +404,23 @@ def test_module_keeps_its_own_copy_of_the_transition() -> None:
     before = [module(logits, labels).item() for module in modules]
     transition.fill_(0.25)
     assert [module(logits, labels).item() for module in modules] == before
+
+
+@pytest.mark.parametrize("loss", [forward_nll, backward_nll, reweight_nll, volume_nll, total_variation_nll])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_array_or_a_list_counts_as_the_tensor_of_the_logits_type(loss, dtype):
+    logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]], dtype=dtype, requires_grad=True)
+    labels, matrix = torch.tensor([0, 1]), [[0.8, 0.2], [0.3, 0.7]]
+    expected = loss(logits, labels, torch.tensor(matrix, dtype=dtype))
+    for given in (matrix, np.array(matrix), np.array(matrix, dtype=np.float32)):
+        found = loss(logits, labels, given)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("module", [ForwardLoss, BackwardLoss, ReweightLoss])
+def test_modules_take_an_array(module):
+    logits, labels, matrix = torch.tensor([[2.0, 0.0]]), torch.tensor([0]), [[0.8, 0.2], [0.3, 0.7]]
+    torch.testing.assert_close(
+        module(np.array(matrix))(logits, labels), module(torch.tensor(matrix))(logits, labels)
+    )

@@ -38,6 +38,7 @@ _ROOMS = (
     "methods",
     "networks",
     "noise",
+    "plot",
     "prior",
     "refit",
     "training",

@@ -316,7 +316,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         LabelIssues
-            Rows are numbered as in `fit`; labels are codes into `classes_`.
+            Rows are numbered as in `fit`; `to_frame` has the labels of `fit`.
 
         Raises
         ------
@@ -330,7 +330,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "makes with estimator='latent', or any other but 'anchor', for more rows than folds; "
                 "trevision.find_label_issues takes probabilities of your own"
             )
-        return find_label_issues(*self.out_of_sample_, bootstrap=bootstrap, level=level)
+        return _issues(self.out_of_sample_, self.classes_, bootstrap, level)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted classifier to a folder: safetensors and JSON, nothing executable.
@@ -461,3 +461,10 @@ def _refuse_fractions(y: np.ndarray) -> None:
             f"Unknown label type: y must hold classes, got fractions such as {first:g}; measurements must be "
             "put into classes first"
         )
+
+
+def _issues(
+    predicted: tuple[np.ndarray, np.ndarray], classes: np.ndarray, bootstrap: int, level: float
+) -> LabelIssues:
+    probs, codes = predicted
+    return find_label_issues(probs, classes[codes], bootstrap=bootstrap, level=level, classes=classes)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from trevision.estimation import (
     BOOTSTRAP,
     Estimate,
-    ProbabilityRows,
     RowSource,
     clean_given_label,
     estimate,
 )
+from trevision.estimation.from_probabilities import labelled_rows
 from trevision.noise import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    import pandas
+
 BoolArray = NDArray[np.bool_]
+
+ROWS_SHOWN = 10
+"""The rows that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,8 @@ class LabelIssues:
         The numbers of the rows, most suspicious first.
     estimate : Estimate
         T, how many labels are wrong, and error bars.
+    classes : ndarray of shape (C,) or None
+        The values of the labels by their codes; None where the codes are the labels.
 
     Examples
     --------
@@ -68,6 +78,7 @@ class LabelIssues:
     suspect: BoolArray
     order: IntArray
     estimate: Estimate
+    classes: NDArray[Any] | None = None
 
     @property
     def wrong(self) -> tuple[float, float | None, float | None]:
@@ -80,6 +91,61 @@ class LabelIssues:
             None if high is None else rows * high,
         )
 
+    def to_frame(self) -> pandas.DataFrame:
+        """All rows as a table, most suspicious first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns rank (from 1), row, given, suggested, p_given, p_suggested and suspect. Labels
+            are those of the user.
+
+        Examples
+        --------
+        >>> probs = np.repeat([[0.9, 0.1], [0.1, 0.9]], 10, axis=0)
+        >>> labels = np.repeat(["cat", "dog"], 10)
+        >>> labels[3] = "dog"
+        >>> issues = find_label_issues(probs, labels, "confident-joint", bootstrap=0, classes=["cat", "dog"])
+        >>> issues.to_frame()[["rank", "row", "given", "suggested"]].iloc[0].to_dict()
+        {'rank': 1, 'row': 3, 'given': 'dog', 'suggested': 'cat'}
+        """
+        import pandas
+
+        return pandas.DataFrame(self._columns(self.order))
+
+    def _columns(self, rows: IntArray) -> dict[str, NDArray[Any]]:
+        """The columns of the table for rows that are the first of `order`."""
+        return {
+            "rank": np.arange(1, len(rows) + 1),
+            "row": rows,
+            "given": self._values(self.given[rows]),
+            "suggested": self._values(self.suggested[rows]),
+            "p_given": self.p_given[rows],
+            "p_suggested": self.p_suggested[rows],
+            "suspect": self.suspect[rows],
+        }
+
+    def _values(self, codes: IntArray) -> NDArray[Any]:
+        return codes if self.classes is None else self.classes[codes]
+
+    def _repr_html_(self) -> str:
+        """How many labels are wrong and the first rows, for a notebook; all values are escaped."""
+        number, low, high = self.wrong
+        told = f"About {number:,.0f} of {len(self.given):,} labels are wrong"
+        if low is not None and high is not None:
+            told += f" ({low:,.0f} to {high:,.0f}, {self.estimate.level:.0%} interval)"
+        columns = self._columns(self.order[:ROWS_SHOWN])
+        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"
+            for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+        )
+        return f"<p>{escape(told)}.</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
 
 def find_label_issues(
     noisy_probs: ArrayLike | RowSource,
@@ -89,6 +155,7 @@ def find_label_issues(
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
     progress: Callable[[int, int], None] | None = None,
+    classes: ArrayLike | None = None,
 ) -> LabelIssues:
     """Rank labels by the probability that they are right.
 
@@ -101,9 +168,11 @@ def find_label_issues(
     noisy_probs : array-like of shape (n, C)
         P(noisy | x) by a model for rows that it was not trained on.
     noisy_labels : array-like of shape (n,)
-        The labels given to them, integers from 0 to C - 1.
+        The labels given to them, integers from 0 to C - 1 or, with `classes`, any values of these.
     estimator, bootstrap, level, random_state, progress
         How T and its intervals are estimated: as for `trevision.estimation.estimate`.
+    classes : array-like of shape (C,) or None
+        The values of the labels, in the order of the columns. None stands for 0 to C - 1.
 
     Returns
     -------
@@ -123,8 +192,8 @@ def find_label_issues(
     >>> int(issues.order[0]), int(issues.suggested[3])
     (3, 0)
     """
-    rows = ProbabilityRows(noisy_probs, noisy_labels)
-    noise = estimate(noisy_probs, noisy_labels, estimator, bootstrap, level, random_state, progress)
+    rows = labelled_rows(noisy_probs, noisy_labels, classes)
+    noise = estimate(noisy_probs, rows.labels, estimator, bootstrap, level, random_state, progress)
     p_given, p_suggested = np.empty(len(rows)), np.empty(len(rows))
     suggested: IntArray = np.empty(len(rows), dtype=np.int64)
     for probs, labels, where in rows.chunks():
@@ -136,4 +205,5 @@ def find_label_issues(
     order: IntArray = np.argsort(p_given, kind="stable")
     suspect = np.zeros(len(rows), dtype=bool)
     suspect[order[: round(len(rows) * noise.noise_rate)]] = True
-    return LabelIssues(rows.labels, suggested, p_given, p_suggested, suspect, order, noise)
+    values = None if classes is None else np.asarray(classes)
+    return LabelIssues(rows.labels, suggested, p_given, p_suggested, suspect, order, noise, values)

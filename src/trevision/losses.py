@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from trevision.noise import FLOAT32_TOLERANCE, validate
@@ -67,7 +69,7 @@ def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction 
 def forward_nll(
     logits: Tensor,
     noisy_labels: Tensor,
-    transition: Tensor,
+    transition: Tensor | ArrayLike,
     *,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -83,8 +85,9 @@ def forward_nll(
         The network's output. g is its softmax.
     noisy_labels : Tensor of shape (n,)
         The given labels, 0 to C - 1.
-    transition : Tensor of shape (C, C)
-        T, with rows that sum to 1. It gets a gradient if it requires one.
+    transition : Tensor or array-like of shape (C, C)
+        T, with rows that sum to 1. A tensor gets a gradient if it requires one; a numpy array or a nested
+        list is converted to the type and device of the logits.
     reduction : {"mean", "sum", "none"}, default="mean"
         What is returned: the mean or the sum over the rows, or one loss a row.
 
@@ -100,6 +103,7 @@ def forward_nll(
     >>> round(forward_nll(logits, labels, T).item(), 4)
     0.5671
     """
+    transition = as_transition(transition, logits)
     log_clean = _log_clean(logits, noisy_labels, transition)
     return _reduce(-log_noisy_prob(log_clean, noisy_labels, transition), reduction)
 
@@ -107,7 +111,7 @@ def forward_nll(
 def backward_nll(
     logits: Tensor,
     noisy_labels: Tensor,
-    transition: Tensor,
+    transition: Tensor | ArrayLike,
     *,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -121,8 +125,9 @@ def backward_nll(
         The network's output. g is its softmax.
     noisy_labels : Tensor of shape (n,)
         The given labels, 0 to C - 1.
-    transition : Tensor of shape (C, C)
-        T, with rows that sum to 1. It gets a gradient if it requires one.
+    transition : Tensor or array-like of shape (C, C)
+        T, with rows that sum to 1. A tensor gets a gradient if it requires one; a numpy array or a nested
+        list is converted to the type and device of the logits.
     reduction : {"mean", "sum", "none"}, default="mean"
         What is returned: the mean or the sum over the rows, or one loss a row.
 
@@ -151,13 +156,13 @@ def backward_nll(
     >>> round(backward_nll(logits, labels, T).item(), 4)
     0.5201
     """
-    return _backward(logits, noisy_labels, invert(transition), reduction)
+    return _backward(logits, noisy_labels, invert(as_transition(transition, logits)), reduction)
 
 
 def reweight_nll(
     logits: Tensor,
     noisy_labels: Tensor,
-    transition: Tensor,
+    transition: Tensor | ArrayLike,
     *,
     live_weight: bool = False,
     reduction: Reduction = "mean",
@@ -179,8 +184,9 @@ def reweight_nll(
         The network's output. g is its softmax.
     noisy_labels : Tensor of shape (n,)
         The given labels, 0 to C - 1.
-    transition : Tensor of shape (C, C)
-        T, with rows that sum to 1. It gets a gradient if it requires one.
+    transition : Tensor or array-like of shape (C, C)
+        T, with rows that sum to 1. A tensor gets a gradient if it requires one; a numpy array or a nested
+        list is converted to the type and device of the logits.
     live_weight : bool, default=False
         Whether the gradient also reaches the logits through beta.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -198,6 +204,7 @@ def reweight_nll(
     >>> round(reweight_nll(logits, labels, T).item(), 4)
     0.482
     """
+    transition = as_transition(transition, logits)
     log_clean = _log_clean(logits, noisy_labels, transition)
     in_weight = log_clean if live_weight else log_clean.detach()
     into_label = _into_label(transition, noisy_labels)
@@ -329,7 +336,7 @@ def symmetric_of_log_prob(
 
 
 def volume_nll(
-    logits: Tensor, noisy_labels: Tensor, transition: Tensor, *, volume_weight: float = 1e-4
+    logits: Tensor, noisy_labels: Tensor, transition: Tensor | ArrayLike, *, volume_weight: float = 1e-4
 ) -> Tensor:
     """The Forward loss, and the volume of `transition` to be kept small while that is learnt too.
 
@@ -341,8 +348,9 @@ def volume_nll(
         The network's output. g is its softmax.
     noisy_labels : Tensor of shape (n,)
         The given labels, 0 to C - 1.
-    transition : Tensor of shape (C, C)
-        T, with rows that sum to 1. It gets a gradient if it requires one.
+    transition : Tensor or array-like of shape (C, C)
+        T, with rows that sum to 1. A tensor gets a gradient if it requires one; a numpy array or a nested
+        list is converted to the type and device of the logits.
     volume_weight : float, default=1e-4
         The weight of log det T.
 
@@ -358,6 +366,7 @@ def volume_nll(
     >>> round(volume_nll(logits, labels, T).item(), 4)
     0.567
     """
+    transition = as_transition(transition, logits)
     return forward_nll(logits, noisy_labels, transition) + volume_weight * log_volume(transition)
 
 
@@ -375,7 +384,7 @@ def log_volume(transition: Tensor) -> Tensor:
 
 
 def total_variation_nll(
-    logits: Tensor, noisy_labels: Tensor, transition: Tensor, *, gamma: float = 0.1
+    logits: Tensor, noisy_labels: Tensor, transition: Tensor | ArrayLike, *, gamma: float = 0.1
 ) -> Tensor:
     """The Forward loss, less what rewards predictions for being far apart.
 
@@ -387,8 +396,9 @@ def total_variation_nll(
         The network's output. g is its softmax.
     noisy_labels : Tensor of shape (n,)
         The given labels, 0 to C - 1.
-    transition : Tensor of shape (C, C)
-        T, with rows that sum to 1. It gets a gradient if it requires one.
+    transition : Tensor or array-like of shape (C, C)
+        T, with rows that sum to 1. A tensor gets a gradient if it requires one; a numpy array or a nested
+        list is converted to the type and device of the logits.
     gamma : float, default=0.1
         The weight of the total variation.
 
@@ -477,7 +487,7 @@ class ForwardLoss(nn.Module):
 
     Parameters
     ----------
-    transition : Tensor of shape (C, C)
+    transition : Tensor or array-like of shape (C, C)
         T, with rows that sum to 1. A copy is kept as a buffer.
 
     Examples
@@ -489,7 +499,7 @@ class ForwardLoss(nn.Module):
 
     transition: Tensor
 
-    def __init__(self, transition: Tensor) -> None:
+    def __init__(self, transition: Tensor | ArrayLike) -> None:
         super().__init__()
         self.register_buffer("transition", _checked(transition))
 
@@ -502,7 +512,7 @@ class BackwardLoss(nn.Module):
 
     Parameters
     ----------
-    transition : Tensor of shape (C, C)
+    transition : Tensor or array-like of shape (C, C)
         T, with rows that sum to 1. A copy is kept as a buffer.
 
     Examples
@@ -514,7 +524,7 @@ class BackwardLoss(nn.Module):
 
     inverse: Tensor
 
-    def __init__(self, transition: Tensor) -> None:
+    def __init__(self, transition: Tensor | ArrayLike) -> None:
         super().__init__()
         self.register_buffer("inverse", invert(_checked(transition)))
 
@@ -527,7 +537,7 @@ class ReweightLoss(nn.Module):
 
     Parameters
     ----------
-    transition : Tensor of shape (C, C)
+    transition : Tensor or array-like of shape (C, C)
         T, with rows that sum to 1. A copy is kept as a buffer.
     live_weight : bool, default=False
         Whether the gradient also reaches the logits through the weight.
@@ -541,7 +551,7 @@ class ReweightLoss(nn.Module):
 
     transition: Tensor
 
-    def __init__(self, transition: Tensor, *, live_weight: bool = False) -> None:
+    def __init__(self, transition: Tensor | ArrayLike, *, live_weight: bool = False) -> None:
         super().__init__()
         self.register_buffer("transition", _checked(transition))
         self.live_weight = live_weight
@@ -580,9 +590,22 @@ def validate_tensor(transition: Tensor) -> None:
     validate(transition.detach().cpu().double().numpy(), tolerance=max(FLOAT32_TOLERANCE, rounding))
 
 
-def _checked(transition: Tensor) -> Tensor:
-    validate_tensor(transition)
-    return transition.detach().clone()
+def _checked(transition: Tensor | ArrayLike) -> Tensor:
+    matrix = as_transition(transition, torch.empty(0))
+    validate_tensor(matrix)
+    return matrix.detach().clone()
+
+
+def as_transition(transition: Tensor | ArrayLike, logits: Tensor) -> Tensor:
+    """T as a tensor; other arrays take the device of the logits and their precision, but at least single.
+
+    >>> as_transition([[0.8, 0.2], [0.3, 0.7]], torch.zeros(1, 2)).dtype
+    torch.float32
+    """
+    if isinstance(transition, Tensor):
+        return transition
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    return torch.as_tensor(np.asarray(transition), dtype=precise, device=logits.device)
 
 
 def _single_or_double(values: Tensor) -> Tensor:

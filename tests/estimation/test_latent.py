@@ -23,7 +23,9 @@ from trevision.estimation import (
     search,
     transition_error,
 )
-from trevision.estimation.posterior import nearest_on_simplex
+from trevision.estimation.latent_curvature import axes_of, curvature
+from trevision.estimation.latent_model import gather, sums
+from trevision.estimation.posterior import nearest_on_simplex, softmax
 from trevision.prior import Prior
 
 DENSE = np.array([[0.7, 0.2, 0.1], [0.05, 0.8, 0.15], [0.1, 0.3, 0.6]])
@@ -235,3 +237,98 @@ def test_a_fit_that_is_cut_short_while_it_gains_is_not_called_converged() -> Non
     assert 2000 * (few.objective - whole.objective) > 2 * LATENT.negligible_gain
     # At its limit, a search that starts where the whole one ended has arrived.
     assert Latent(most_iterations=1).fit(rows, start=whole).converged
+
+
+def overlapping(n: int, size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Noisy posteriors of classes that overlap a little, too soft, their labels, and an asymmetric T.
+
+    Each class goes to the next with most of its mistakes, and to others at random with the rest.
+    """
+    rng = np.random.default_rng(seed)
+    right = rng.uniform(0.55, 0.9, size)
+    transition = 0.4 * rng.dirichlet(np.full(size, 0.3), size)
+    transition[np.arange(size), (np.arange(size) + 1) % size] += 0.6
+    transition *= ((1 - right) / transition.sum(axis=1))[:, None]
+    transition[np.arange(size), np.arange(size)] += right
+    clean = rng.integers(size, size=n)
+    scores = 1.5 * rng.normal(size=(n, size))
+    scores[np.arange(n), clean] += 6
+    scores *= 6 / 1.5**2
+    posterior = np.exp(scores - scores.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    probs = (posterior @ transition) ** 0.7
+    return probs / probs.sum(axis=1, keepdims=True), noise.corrupt(clean, transition, rng), transition
+
+
+def test_fits_by_parts_find_the_matrix_of_fits_to_all_rows() -> None:
+    probs, labels, transition = overlapping(70_000, 5)
+    rows = ProbabilityRows(probs, labels)
+    whole = Latent(whole_numbers=probs.size).fit(rows)
+    by_parts = Latent(whole_numbers=0).fit(rows)
+    assert by_parts.counts.sum() == pytest.approx(70_000)
+    assert by_parts.converged
+    # Less than the sampling error of T itself, and no further from the planted T than 5% more.
+    off = transition_error(whole.transition, transition)
+    assert transition_error(by_parts.transition, whole.transition) < off
+    assert transition_error(by_parts.transition, transition) < 1.05 * off
+    # The likelihood of all rows is at least as high, up to what counts as nothing for each number.
+    assert by_parts.objective < whole.objective + 35 * LATENT.negligible_gain / 70_000
+
+
+def test_data_up_to_the_limit_are_fitted_whole() -> None:
+    probs, labels, _ = gaussian_rows(900, DENSE)
+    rows = ProbabilityRows(probs, labels)
+    at_limit = Latent(whole_numbers=2700).fit(rows)
+    assert np.array_equal(at_limit.transition, LATENT.fit(rows).transition)
+
+
+def test_forty_classes_are_recovered_better_than_by_the_confident_joint() -> None:
+    probs, labels, transition = overlapping(30_000, 40)
+    assert probs.size > LATENT.whole_numbers
+    assert probs.shape[1] > LATENT.most_curved_classes
+    joint = confident_joint(probs, labels)
+    rival = transition_error(joint / joint.sum(axis=1, keepdims=True), transition)
+    found = LATENT.solve(ProbabilityRows(probs, labels)).transition
+    assert transition_error(found, transition) < 0.95 * rival
+
+
+def test_known_entries_are_kept_by_fits_by_parts() -> None:
+    transition = noise.pair_flip(3, 0.3)
+    probs, labels, _ = gaussian_rows(3000, transition, seed=1)
+    knowledge = Prior(support=transition > 0, known_rows={0: transition[0]})
+    quick = Latent(whole_numbers=0, start_numbers=900, choice_numbers=3000)
+    found = quick.fit(ProbabilityRows(probs, labels), knowledge=knowledge).transition
+    assert np.array_equal(found > 0, transition > 0)
+    assert np.array_equal(found[0], transition[0])
+
+
+def test_the_curvature_is_the_finite_difference_of_the_slopes() -> None:
+    probs, labels, _ = gaussian_rows(200, DENSE)
+    sample = gather(ProbabilityRows(probs, labels), None, np.full((3, 3), np.nan), 10**6, 2**14)
+    features = np.ascontiguousarray(np.log(sample.probs).T)
+
+    def slopes(values: np.ndarray) -> np.ndarray:
+        link, bias, matrix = values[:9].reshape(3, 3), values[9:12], softmax(values[12:].reshape(3, 3))
+        at_values = sums(features, sample, link, bias, matrix, 0.0)
+        of_matrix = matrix * at_values.counts.sum(axis=1, keepdims=True) - at_values.counts
+        return np.concatenate([at_values.by_link.ravel(), at_values.by_bias, of_matrix.ravel()]) / 200
+
+    point = np.random.default_rng(1).normal(size=21) / 2
+    steps = 1e-5 * np.eye(21)
+    expected = np.array([(slopes(point + step) - slopes(point - step)) / 2e-5 for step in steps])
+    matrix = softmax(point[12:].reshape(3, 3))
+    found = curvature(features, sample, point[:9].reshape(3, 3), point[9:12], matrix)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_a_search_along_axes_of_equal_curvature_ends_where_a_plain_one_does() -> None:
+    scales = np.array([1e-3, 1.0, 1e3])
+    minimum = np.array([3.0, -2.0, 1.0])
+
+    def bowl(point: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(scales @ (point - minimum) ** 2) / 2, scales * (point - minimum)
+
+    axes = axes_of(np.diag(scales), least=1e-9)
+    ended = search.descend_along(axes, bowl, np.zeros(3), 2, ftol=0, gtol=1e-9)
+    # A plain search needs many more than two steps for curvatures a million apart.
+    np.testing.assert_allclose(ended.point, minimum, atol=1e-6)

@@ -125,9 +125,13 @@ def test_the_estimator_tells_which_of_its_labels_are_wrong():
     x, y = load_digits(return_X_y=True)
     x, y = x[:900], y[:900]
     noisy = noise.corrupt(y, noise.symmetric(10, 0.3), random_state=0)
-    found = TRevisionClassifier("forward", random_state=0).fit(x, noisy).find_label_issues(bootstrap=10)
+    names = np.array([f"digit {number}" for number in range(10)])
+    model = TRevisionClassifier("forward", random_state=0).fit(x, names[noisy])
+    found = model.find_label_issues(bootstrap=10)
     assert roc_auc_score(noisy != y, -found.p_given) > 0.97
-    assert (found.given == noisy).all()  # in the order of the rows, codes of sorted digits
+    assert (found.given == noisy).all()  # in the order of the rows, codes of sorted names
+    table = found.to_frame()
+    assert (table["given"] == names[noisy][table["row"]]).all()
 
     anchored = TRevisionClassifier("forward", estimator="anchor", random_state=0).fit(x[:200], noisy[:200])
     with pytest.raises(ValueError, match="estimator='latent'"):

@@ -80,12 +80,15 @@ def bootstrap_intervals(
     if resampling == "part":
         chosen = np.sort(rng.choice(len(rows), size_of_part, replace=False))
         part = ProbabilityRows(rows.at(chosen), rows.labels[chosen])
-        reference = estimator.solve(part, np.full(len(part), len(rows) / len(part)), start=solution)
-        draws = _from_rows(part, estimator, solution, len(rows), rng)
+        often = np.full(len(part), len(rows) / len(part))
+        # Twice, since a search that ended early would go on in every replicate, all in one direction.
+        for _ in range(2):
+            reference = estimator.solve(part, often, start=estimator.prepared(part, often, reference))
+        draws = _from_rows(part, estimator, estimator.prepared(part, often, reference), len(rows), rng)
     elif resampling == "counts":
         draws = _from_counts(estimator, solution, rng)
     else:
-        draws = _from_rows(rows, estimator, solution, len(rows), rng)
+        draws = _from_rows(rows, estimator, estimator.prepared(rows, None, solution), len(rows), rng)
     for number, replicate in zip(range(replicates), draws, strict=False):
         moves[number] = replicate.class_by_class - reference.class_by_class
         class_priors[number] = solution.class_prior + replicate.class_prior - reference.class_prior
@@ -133,9 +136,13 @@ def _from_rows(
     rows: ProbabilityRows, estimator: Estimator, solution: Solution, total: int, rng: np.random.Generator
 ) -> Iterator[Solution]:
     """Estimates from `total` draws of `rows`."""
+    even = np.full(len(rows), 1 / len(rows))
     while True:
-        drawn = rng.integers(len(rows), size=total)
-        weights = np.bincount(drawn, minlength=len(rows)).astype(np.float64)
+        if total == len(rows):
+            drawn = np.bincount(rng.integers(len(rows), size=total), minlength=len(rows))
+        else:
+            drawn = rng.multinomial(total, even)  # a part: few rows, each drawn often
+        weights = drawn.astype(np.float64)
         yield estimator.solve(rows, weights, start=solution)
 
 

@@ -185,6 +185,10 @@ class Estimator(ABC):
     ) -> Solution:
         """T and P(clean); `solve` has checked the number of classes, and projects the result."""
 
+    def prepared(self, rows: ProbabilityRows, weights: FloatArray | None, solution: Solution) -> Solution:
+        """The same solution, from which solutions for other weights of the same rows are found sooner."""
+        return solution
+
     def recount(self, counts: FloatArray) -> Solution | None:
         """T from counts that were drawn again; None where T is no function of counts."""
         return None

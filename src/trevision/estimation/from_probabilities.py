@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from trevision.estimation import registry
 from trevision.estimation.bootstrap import Resampling, bootstrap_intervals
 from trevision.estimation.estimator import Solution
-from trevision.estimation.rows import ProbabilityRows, RowSource
+from trevision.estimation.rows import ProbabilityRows, RowSource, label_codes
 from trevision.noise import FloatArray
 
 BOOTSTRAP = 200
@@ -123,6 +123,21 @@ def check_choices(estimator: str | None, bootstrap: int, level: float) -> None:
         raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
 
 
+def labelled_rows(
+    noisy_probs: ArrayLike | RowSource, noisy_labels: ArrayLike, classes: ArrayLike | None
+) -> ProbabilityRows:
+    """The rows with their labels as codes, from labels that are codes or, with `classes`, values of these."""
+    if classes is None:
+        return ProbabilityRows(noisy_probs, noisy_labels)
+    rows = ProbabilityRows(noisy_probs, label_codes(noisy_labels, classes, "noisy_labels"))
+    if len(np.asarray(classes)) != rows.num_classes:
+        raise ValueError(
+            f"classes must name the {rows.num_classes} columns of noisy_probs, "
+            f"got {len(np.asarray(classes))} of them"
+        )
+    return rows
+
+
 def estimate(
     noisy_probs: ArrayLike | RowSource,
     noisy_labels: ArrayLike,
@@ -131,6 +146,7 @@ def estimate(
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
     progress: Callable[[int, int], None] | None = None,
+    classes: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate how labels go wrong, from the probabilities of any model and the labels given.
 
@@ -144,7 +160,8 @@ def estimate(
         `cross_val_predict(..., method="predict_proba")` makes such. It may be a memory map larger than
         memory: it is read in passes over chunks of rows.
     noisy_labels : array-like of shape (n,)
-        The labels given to those rows, integers from 0 to C - 1 in the order of the columns.
+        The labels given to those rows, integers from 0 to C - 1 in the order of the columns or, with
+        `classes`, any values of these.
     estimator : str or None
         A name of `ESTIMATORS`: latent, latent-unpooled, confident-joint, anchor, dual-t, hoc or counted.
         None stands for the first of these that takes so many classes.
@@ -156,6 +173,9 @@ def estimate(
         What the draws are made with.
     progress : callable or None
         Told of replicates, done and in all, where they take long without reading `noisy_probs` again.
+    classes : array-like of shape (C,) or None
+        The values of the labels, in the order of the columns, such as scikit-learn's `classes_`. None stands
+        for 0 to C - 1.
 
     Returns
     -------
@@ -173,9 +193,16 @@ def estimate(
     >>> estimate(sure, labels, estimator="confident-joint").transition
     array([[0.8, 0.2],
            [0.3, 0.7]])
+
+    Labels of any values, with the order of the columns:
+
+    >>> names = np.array(["cat", "dog"])[labels]
+    >>> estimate(sure, names, "confident-joint", bootstrap=0, classes=["cat", "dog"]).transition
+    array([[0.8, 0.2],
+           [0.3, 0.7]])
     """
     check_choices(estimator, bootstrap, level)
-    rows = ProbabilityRows(noisy_probs, noisy_labels)
+    rows = labelled_rows(noisy_probs, noisy_labels, classes)
     name = estimator or registry.default_estimator(rows.num_classes)
     chosen = registry.find_estimator(name)
     solution = chosen.solve(rows)

@@ -14,22 +14,26 @@ likelihood says which of the two it is. docs/latent.md tells what this assumes a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize_scalar
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from trevision.estimation.anchors import anchor_transition, usual_percentile
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
-from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, gather, maximised, sums
+from trevision.estimation.latent_curvature import axes_of, curvature, factored_axes
+from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, chunked, gather, maximised, sums
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
-from trevision.estimation.search import descend
+from trevision.estimation.search import descend, descend_along
 from trevision.noise import FloatArray
 from trevision.prior import Prior
 
@@ -48,6 +52,8 @@ class Latent(Estimator):
     References
     ----------
     Li et al., "Provably End-to-end Label-noise Learning without Anchor Points", 2021: the least volume.
+
+    Vuong, "Likelihood Ratio Tests for Model Selection and Non-Nested Hypotheses", 1989.
 
     Examples
     --------
@@ -87,6 +93,9 @@ class Latent(Estimator):
     # A search at its limit has arrived if its last tenth gained less log-likelihood than this. One number
     # that is off by one standard error costs as much.
     negligible_gain: float = 0.5
+    # A search along axes of equal curvature ends with a step that gains less log-likelihood than this. Ten
+    # times as much makes intervals a fifth too narrow where classes overlap.
+    negligible_step: float = 0.001
     # The level of the likelihood-ratio test that a fit must pass beside the likeliest one.
     about_as_likely: float = 0.99
     # The condition number from which on T has lost a class.
@@ -94,10 +103,33 @@ class Latent(Estimator):
     # By how much for each class the logarithm of the volume must be smaller for a fit from corrected p to be
     # preferred: where both do, a model's own log p, which nowhere saturates, ranks rows better.
     corrected_handicap: float = 0.05
+    # Up to so many probabilities every fit is to all rows: 60,000 rows of ten classes.
+    whole_numbers: int = 600_000
+    # Of more, all starts are fitted to a small part of the rows and go on with a larger one. There the best
+    # from log p and the best from corrected p are chosen. Which of these two it is tells a still larger part.
+    start_numbers: int = 100_000
+    start_iterations: int = 80
+    factored_iterations: int = 30
+    choice_numbers: int = 500_000
+    # What these parts have at least, for each class.
+    start_rows_a_class: int = 100
+    choice_rows_a_class: int = 200
+    judging_numbers: int = 2_000_000
+    # The iterations with more rows than the small part, along axes of equal curvature.
+    refining_iterations: int = 15
+    last_iterations: int = 30
+    # Their `negligible_step`: a T that is all but there need not vary as it would from other rows.
+    refining_step: float = 0.03
+    # Curvatures that are smaller than this beside the greatest count as this.
+    least_curvature: float = 1e-6
+    # The curvature has (2 C^2 + C)^2 numbers.
+    most_curved_classes: int = 32
     # Probabilities that the link is fitted to; of larger data a random part of the rows is.
     most_numbers: int = 2 * 10**7
     # Probabilities in a block of rows that is worked on at once: 128 KiB, of which a few fit into a cache.
     block_numbers: int = 2**14
+    # The same for fits by parts, most of whose passes are in single precision.
+    large_block_numbers: int = 2**15
     # Passes over all rows that bring T to its likeliest, where the link was fitted to a part.
     final_passes: int = 5
 
@@ -111,6 +143,14 @@ class Latent(Estimator):
         before = start.state if start is not None and isinstance(start.state, LatentFit) else None
         fit = self.fit(rows, weights, before, knowledge)
         return replace(self.recount(fit.counts), state=fit, converged=fit.converged)
+
+    def prepared(self, rows: ProbabilityRows, weights: FloatArray | None, solution: Solution) -> Solution:
+        """The same solution with axes of equal curvature, along which replicates of a bootstrap go on."""
+        if not isinstance(solution.state, LatentFit):
+            return solution
+        pinned = _pinned(rows.num_classes, None)
+        sample = gather(rows, weights, pinned, self.most_numbers, self.block_numbers)
+        return replace(solution, state=self.curved(solution.state, sample.part(self.choice_numbers)))
 
     def recount(self, counts: FloatArray) -> Solution:
         """T from counts [clean, given]."""
@@ -153,14 +193,14 @@ class Latent(Estimator):
         """
         self.check_classes(rows.num_classes)
         pinned = _pinned(rows.num_classes, knowledge)
-        sample = gather(rows, weights, pinned, self.most_numbers, self.block_numbers)
-        if start is not None:
-            best = self._fit(sample, start)
-        else:
-            best = self._least_volume(self._fits(sample), sample.weights.sum())
+        sample = gather(rows, weights, pinned, self.most_numbers, self._block(len(rows) * rows.num_classes))
+        best = self._best(sample) if start is None else self._fit(sample, start)
         for _ in range(0 if sample.whole else self.final_passes):
             best = _admitted(maximised(rows, weights, best), knowledge)
         return _admitted(best, knowledge)
+
+    def _block(self, numbers: int) -> int:
+        return self.block_numbers if numbers <= self.whole_numbers else self.large_block_numbers
 
     def start_from(
         self, transition: FloatArray, basis: FloatArray | None = None, power: float = 1.0
@@ -170,7 +210,69 @@ class Latent(Estimator):
         features = LogFeatures(self.least_probability, self.least_corrected, basis, power)
         return LatentFit(transition, np.eye(size), np.zeros(size), features, np.zeros((size, size)))
 
-    def _fits(self, sample: Sample) -> list[LatentFit]:
+    def _best(self, sample: Sample) -> LatentFit:
+        """The best of the fits from several starts."""
+        if sample.probs.size <= self.whole_numbers:
+            return self._least_volume(self._fits(sample, partial(self._fit, sample)), sample.weights.sum())
+        small = sample.part(self.start_numbers, self.start_rows_a_class)
+        larger = sample.part(self.choice_numbers, self.choice_rows_a_class)
+        many = sample.probs.shape[1] > self.most_curved_classes
+        begun = replace(self, most_iterations=self.factored_iterations if many else self.start_iterations)
+
+        def fit(start: LatentFit) -> LatentFit:
+            # Far from where it ends, the whole curvature misleads; its factors do not.
+            begin = self.curved(start, small) if many else start
+            return self._refined(larger, begun._fit(small, begin), small)
+
+        fits = self._fits(larger, fit)
+        kinds = [[fit for fit in fits if (fit.features.basis is None) == plain] for plain in (True, False)]
+        plain, corrected = (self._least_volume(kind, larger.weights.sum()) for kind in kinds)
+        judging = sample.part(self.judging_numbers, self.choice_rows_a_class)
+        if len(judging.labels) > len(larger.labels):
+            plain, corrected = (self._refined(judging, fit, small) for fit in (plain, corrected))
+        best = self._between(plain, corrected, judging)
+        return best if best.converged and judging is sample else self._refined(sample, best, small, last=True)
+
+    def _between(self, plain: LatentFit, corrected: LatentFit, sample: Sample) -> LatentFit:
+        """The likelier of two fits of different kinds; the T of least volume if no test tells them apart.
+
+        The test is that of Vuong (1989) for models of which neither contains the other: the mean over rows of
+        the difference of their log-likelihoods, in units of its standard error.
+        """
+        gains = np.empty(len(sample.labels))
+        for block in chunked(len(gains), self.start_numbers // len(plain.transition)):
+            probs, labels = sample.probs[block], sample.labels[block]
+            gains[block] = plain.log_likelihood(probs, labels) - corrected.log_likelihood(probs, labels)
+        total = sample.weights.sum()
+        mean = sample.weights @ gains / total
+        error = np.sqrt(sample.weights @ (gains - mean) ** 2) / total
+        if abs(mean) <= norm.ppf(self.about_as_likely) * error:
+            return self._least_volume([plain, corrected], total)
+        return plain if mean > 0 else corrected
+
+    def _refined(self, sample: Sample, fit: LatentFit, part: Sample, last: bool = False) -> LatentFit:
+        """The fit to `sample`, from one to fewer rows and the curvature of those of `part`."""
+        iterations = self.last_iterations if last else self.refining_iterations
+        limited = replace(self, most_iterations=iterations, negligible_step=self.refining_step)
+        return limited._fit(sample, self.curved(fit, part))
+
+    def curved(self, fit: LatentFit, sample: Sample) -> LatentFit:
+        """The fit with the axes along which the likelihood of `sample` has equal curvature there."""
+        size = len(fit.transition)
+        features = np.ascontiguousarray(fit.features(sample.probs).T)
+        point = (fit.link, fit.bias, fit.transition)
+        if size > self.most_curved_classes:
+            axes = factored_axes(features, sample, *point, self.link_ridge, self.least_curvature)
+            return replace(fit, axes=axes)
+        second = curvature(features, sample, *point)
+        ridge = np.concatenate([np.full(size**2, self.link_ridge), np.full(size, self.bias_ridge)])
+        known = ~np.isnan(sample.pinned).ravel()
+        second[size * (size + 1) :][known] = 0
+        second[:, size * (size + 1) :][:, known] = 0
+        second[np.arange(len(ridge)), np.arange(len(ridge))] += 2 * ridge / sample.weights.sum()
+        return replace(fit, axes=axes_of(second, self.least_curvature))
+
+    def _fits(self, sample: Sample, fit: Callable[[LatentFit], LatentFit]) -> list[LatentFit]:
         """Fits from three simple estimates of T and, for two of them, from p corrected by them, twice.
 
         The link absorbs a p that is too soft or too sharp where it is a link of log p. The corrected p is no
@@ -186,7 +288,7 @@ class Latent(Estimator):
             return confident, anchors, rows_to_one(prediction_counts(rows, sample.weights))
 
         def fit_from(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
-            return self._fit(sample, self.start_from(matrix, basis, power))
+            return fit(self.start_from(matrix, basis, power))
 
         fits = [fit_from(matrix) for matrix in simple(sample.probs)]
         raised = LogFeatures(self.least_probability, self.least_corrected, power=power)
@@ -231,7 +333,10 @@ class Latent(Estimator):
 
     def _fit(self, sample: Sample, start: LatentFit) -> LatentFit:
         """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
-        features = np.ascontiguousarray(start.features(sample.probs).T)
+        single = start.axes is not None and sample.probs.size > self.start_numbers
+        features: NDArray[np.floating] = np.ascontiguousarray(
+            start.features(sample.probs).T, dtype=np.float32 if single else np.float64
+        )
         size = len(features)
         total = sample.weights.sum()
         unknown = np.isnan(sample.pinned)
@@ -257,7 +362,11 @@ class Latent(Estimator):
 
         logs = np.log(np.maximum(start.transition, self.least_start))
         first = np.concatenate([start.link.ravel(), start.bias, logs.ravel()])
-        minimum = descend(objective, first, self.most_iterations, ftol=1e-10, gtol=1e-6)
+        if start.axes is None:
+            minimum = descend(objective, first, self.most_iterations, ftol=1e-10, gtol=1e-6)
+        else:
+            ftol = self.negligible_step / total
+            minimum = descend_along(start.axes, objective, first, self.most_iterations, ftol=ftol, gtol=1e-9)
         link, bias, matrix = unpack(minimum.point)
         if unknown.all():
             # The model does not say which latent class is called what: each is called by its commonest label.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trevision.estimation.posterior import clean_given_label, invert, softmax
 from trevision.estimation.rows import ProbabilityRows
+from trevision.estimation.search import Axes
 from trevision.noise import FloatArray, IntArray
 
 
@@ -74,6 +75,8 @@ class LatentFit:
         The number of rows that the link was fitted to.
     converged : bool
         False where the optimiser stopped while it was still gaining.
+    axes : Axes or None
+        Axes along which a search from here goes on. None: the numbers of A, b and log T.
 
     Examples
     --------
@@ -93,10 +96,17 @@ class LatentFit:
     objective: float = np.inf
     fitted_rows: float = 0.0
     converged: bool = True
+    axes: Axes | None = None
 
     def clean_posterior(self, noisy_probs: NDArray[np.floating], /) -> FloatArray:
         """g(x) for rows (n, C) of out-of-sample probabilities P(noisy | x)."""
         return softmax(self.features(noisy_probs) @ self.link + self.bias)
+
+    def log_likelihood(self, noisy_probs: NDArray[np.floating], noisy_labels: IntArray) -> FloatArray:
+        """log sum_i T[i, y] g_i(x) of each row."""
+        each = self.clean_posterior(noisy_probs) * self.transition.T[noisy_labels]
+        logs: FloatArray = np.log(np.maximum(each.sum(axis=1), np.finfo(np.float64).tiny))
+        return logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +123,42 @@ class Sample:
     blocks: list[tuple[int, slice]]
     whole: bool
     pinned: FloatArray
+    block_numbers: int
+
+    def part(self, numbers: int, rows_a_class: int = 0) -> Sample:
+        """A random part (always the same) of so many probabilities or rows a class; all if they are fewer."""
+        size = self.probs.shape[1]
+        most = max(1, numbers // size, rows_a_class * size)
+        if len(self.labels) <= most:
+            return self
+        chosen = np.sort(np.random.default_rng(0).choice(len(self.labels), most, replace=False))
+        labels = self.labels[chosen]
+        blocks = blocks_of(labels, size, self.block_numbers)
+        return replace(
+            self,
+            probs=self.probs[chosen],
+            labels=labels,
+            weights=self.weights[chosen],
+            blocks=blocks,
+            whole=False,
+        )
+
+
+def blocks_of(labels: IntArray, size: int, block_numbers: int) -> list[tuple[int, slice]]:
+    """Rows of one label each, for ascending labels, with no more than `block_numbers` probabilities."""
+    ends = np.searchsorted(labels, np.arange(size + 1))
+    length = max(1, block_numbers // size)
+    return [
+        (label, slice(begin, min(begin + length, ends[label + 1])))
+        for label in range(size)
+        for begin in range(ends[label], ends[label + 1], length)
+    ]
+
+
+def chunked(rows: int, most: int) -> list[slice]:
+    """Slices of no more than so many rows, one after the other."""
+    step = max(1, most)
+    return [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
 
 
 def gather(
@@ -136,14 +182,8 @@ def gather(
     labels = rows.labels[chosen]
     counted = np.ones(len(labels)) if weights is None else weights[chosen]
     order = np.argsort(labels, kind="stable")
-    ends = np.searchsorted(labels[order], np.arange(rows.num_classes + 1))
-    length = max(1, block_numbers // rows.num_classes)
-    blocks = [
-        (label, slice(begin, min(begin + length, ends[label + 1])))
-        for label in range(rows.num_classes)
-        for begin in range(ends[label], ends[label + 1], length)
-    ]
-    return Sample(probs[order], labels[order], counted[order], blocks, whole, pinned)
+    blocks = blocks_of(labels[order], rows.num_classes, block_numbers)
+    return Sample(probs[order], labels[order], counted[order], blocks, whole, pinned, block_numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +202,7 @@ class Sums:
 
 
 def sums(
-    features: FloatArray,
+    features: NDArray[np.floating],
     sample: Sample,
     link: FloatArray,
     bias: FloatArray,
@@ -171,14 +211,17 @@ def sums(
 ) -> Sums:
     """One pass over the rows, block by block: classes lie along the first axis, rows along the second.
 
-    A block is small enough to stay in the processor's cache, and its rows have one label.
+    A block is small enough to stay in the processor's cache, and its rows have one label. Blocks are worked
+    on in the precision of `features`, and their sums are added up in double precision.
     """
-    size = len(features)
+    size, kind = len(features), features.dtype
+    link, bias, matrix = (values.astype(kind, copy=False) for values in (link, bias, matrix))
+    all_weights = sample.weights.astype(kind, copy=False)
     log_likelihood = entropy_sum = 0.0
     by_link, by_bias, counts = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
-    pressure = entropy_weight / sample.weights.sum()
+    pressure = kind.type(entropy_weight / sample.weights.sum())
     for label, block in sample.blocks:
-        part, weights = features[:, block], sample.weights[block]
+        part, weights = features[:, block], all_weights[block]
         logs = link.T @ part + bias[:, None]
         logs -= logs.max(axis=0)
         clean = np.exp(logs)
@@ -187,7 +230,7 @@ def sums(
         logs -= np.log(scale)
         after = clean * matrix[:, label, None]
         # A trial step of the search may make a label that occurs impossible: very bad, but not infinite.
-        likelihood = np.maximum(after.sum(axis=0), np.finfo(np.float64).tiny)
+        likelihood = np.maximum(after.sum(axis=0), np.finfo(kind).tiny)
         after /= likelihood
         entropy = -(clean * logs).sum(axis=0)
         pull = (clean - after - pressure * clean * (logs + entropy)) * weights

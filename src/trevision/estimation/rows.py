@@ -118,6 +118,50 @@ class ProbabilityRows:
         return np.bincount(self.labels, weights, minlength=self.num_classes).astype(np.float64)
 
 
+def label_codes(labels: ArrayLike, classes: ArrayLike, name: str = "labels") -> IntArray:
+    """Labels of any values as integers from 0 to C - 1, their places in `classes`.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        The labels.
+    classes : array-like of shape (C,)
+        Their values, in the order of the columns.
+    name : str
+        What the labels are called in the message of an error.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If a label is not in `classes`, or a class is there twice.
+
+    Examples
+    --------
+    >>> label_codes(["dog", "cat", "dog"], classes=["cat", "dog"])
+    array([1, 0, 1])
+    """
+    given, values = np.asarray(labels), np.asarray(classes)
+    if given.ndim != 1 or values.ndim != 1:
+        raise ValueError(
+            f"{name} and classes must be one-dimensional, got shapes {given.shape} and {values.shape}"
+        )
+    codes = {value: code for code, value in enumerate(values.tolist())}
+    if len(codes) < len(values):
+        twice = next(value for code, value in enumerate(values.tolist()) if codes[value] != code)
+        raise ValueError(f"classes must name each class once, got {twice!r} twice")
+    try:
+        return np.array([codes[value] for value in given.tolist()], dtype=np.int64)
+    except KeyError as error:
+        raise ValueError(
+            f"{name} must be among the {len(codes)} classes, got {error.args[0]!r}; "
+            "classes are the values of the labels in the order of the columns"
+        ) from None
+
+
 def check_probs(noisy_probs: ArrayLike) -> NDArray[np.floating]:
     """`noisy_probs` (n, C) as an array, once its rows are known to be probabilities."""
     probs = np.asarray(detached(noisy_probs))

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from trevision.noise import FloatArray
 
 # The share of the iterations whose gain tells whether a search that was stopped was still on its way.
 LAST_SHARE = 0.1
+
+
+class Axes(Protocol):
+    """Axes along which a search goes: a linear change of variables."""
+
+    def move(self, distances: FloatArray, /) -> FloatArray:
+        """The step that so many units along each axis make."""
+
+    def slopes(self, slopes: FloatArray, /) -> FloatArray:
+        """The slopes along the axes, from those along the numbers themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,3 +74,21 @@ def descend(
     last = max(1, int(LAST_SHARE * (len(losses) - 1)))
     earlier = losses[max(0, len(losses) - 1 - last)] if losses else loss
     return Minimum(ended.x, loss, bool(ended.success), earlier - loss)
+
+
+def descend_along(
+    axes: Axes,
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    most_iterations: int,
+    ftol: float,
+    gtol: float,
+) -> Minimum:
+    """The same search, for the distances from `start` along `axes`."""
+
+    def moved(distances: FloatArray) -> tuple[float, FloatArray]:
+        loss, slopes = objective(start + axes.move(distances))
+        return loss, axes.slopes(slopes)
+
+    minimum = descend(moved, np.zeros(len(start)), most_iterations, ftol, gtol)
+    return replace(minimum, point=start + axes.move(minimum.point))

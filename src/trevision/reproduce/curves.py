@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from trevision.files import write_atomically
+from trevision.plot import bare
 from trevision.reproduce.archive import epochs_of, find_run
 from trevision.reproduce.outcomes import outcome
 from trevision.reproduce.plans import Plan, Row, planned_runs
-from trevision.runs.pictures import bare, save_picture
+from trevision.runs.pictures import save_picture
 
 COLOURS = ("#1f6fb4", "#d9730d", "#2a8f5b", "#8a4fbf", "#b8303f", "#6b6b6b")
 

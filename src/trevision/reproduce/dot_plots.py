@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from trevision.plot import bare
 from trevision.reproduce.cells import Cell, Table
 from trevision.reproduce.floor_table import ANCHORS, Column, FloorTable, row_label
 from trevision.reproduce.plans import Plan, Row
-from trevision.runs.pictures import bare, save_picture
+from trevision.runs.pictures import save_picture
 
 BLUE, ORANGE, RED = "#1f6fb4", "#d9730d", "#b8303f"
 PANELS_ABREAST = 3

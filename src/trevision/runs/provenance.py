@@ -14,7 +14,7 @@ from typing import Any
 SCHEMA = 1
 """The version of the format of result.json. Raise it when a field is renamed or changes its meaning."""
 
-NUMERICS = 1
+NUMERICS = 2
 """The version of the numbers. Raise it whenever training, estimation or losses change results.
 
 Tables mark runs with a lower version, and `trevision reproduce --refresh` repeats them. Old results without

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from trevision.estimation import transition_error
+from trevision.plot import bare
 from trevision.reproduce.spec import Grid, Spec
-from trevision.runs.pictures import bare, save_picture
+from trevision.runs.pictures import save_picture
 
 OURS, MISTAKEN = "#1f6fb4", "#d9730d"
 

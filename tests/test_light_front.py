@@ -23,7 +23,7 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "lightning_fabric", "safetensors"):
+        if name.partition(".")[0] in ("torch", "lightning_fabric"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())

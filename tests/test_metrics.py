@@ -96,6 +96,13 @@ def test_ninety_per_cent_intervals_hold_the_accuracy_in_about_ninety_per_cent(na
     assert 170 <= held <= 190, held
 
 
+def test_labels_of_one_class_are_scored_without_an_area():
+    probs = np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
+    scores = score([0, 0, 0], [0, 1, 0], np.eye(2), probabilities=probs)
+    assert "ROC AUC" not in scores
+    assert scores["recall 0"].corrected == pytest.approx(2 / 3)
+
+
 def test_a_class_without_a_mistake_may_still_have_some():
     """Of 30 rows none is wrong: the exact binomial bound of 90 % is 1 - 0.05^(1/30)."""
     labels = np.repeat([0, 1], [30, 300])

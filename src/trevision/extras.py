@@ -7,7 +7,7 @@ trains networks, reads images or uses many machines comes with extras, so that n
 from __future__ import annotations
 
 PACKAGES = {
-    "torch": ("torch", "lightning_fabric", "safetensors"),
+    "torch": ("torch", "lightning_fabric"),
     "images": ("PIL", "matplotlib"),
     "ray": ("ray",),
 }

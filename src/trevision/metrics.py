@@ -107,7 +107,8 @@ def score(
     -------
     dict of str to Score
         `accuracy`, `balanced accuracy`, `F1` (the mean over classes), `recall NAME` and `precision NAME` for
-        each class, and with `probabilities` `log loss` and `ROC AUC`.
+        each class, and with `probabilities` `log loss` and, where both of two classes have labels, `ROC AUC`.
+        Corrected values outside of what is possible, which chance can make of few rows, are cut off there.
 
     Raises
     ------
@@ -162,7 +163,7 @@ def score(
     if probabilities is not None:
         probs = _check_probabilities(probabilities, len(labels), size)
         scores["log loss"] = _log_loss(labels, probs, inverse, inverses, level, rng)
-        if size == 2:
+        if size == 2 and 0 < labels.sum() < len(labels):
             scores["ROC AUC"] = _roc_auc(labels, probs[:, 1], inverse, inverses, level, rng)
     return scores
 
@@ -311,8 +312,6 @@ def _roc_auc(
     positive = labels == 1
     count = int(positive.sum())
     others = len(labels) - count
-    if not count or not others:
-        raise ValueError("noisy_labels must have both classes for the area under the ROC curve, got one")
     above = (ranks[positive] - rankdata(scores[positive])) / others
     below = 1 - (ranks[~positive] - rankdata(scores[~positive])) / count
     area = float(above.mean())

@@ -90,6 +90,14 @@ def _parameters(crowd, annotator: int) -> tuple[float, float]:
     return crowd.right[annotator] * total, (1 - crowd.right[annotator]) * total
 
 
+def test_few_rows_do_not_make_all_annotators_alike():
+    rng = np.random.default_rng(0)
+    clean = rng.integers(3, size=300)
+    careful, careless = (corrupt(clean, (1 - r) * np.eye(3) + r / 3, rng) for r in (0.2, 0.8))
+    crowd = fit_annotators(np.stack([careful, careful, careless], axis=1), 3)
+    assert crowd.right[0] > crowd.right[2] + 0.2
+
+
 def test_the_rows_on_which_they_disagree_most_are_the_least_certain():
     answers = np.array([[0, 0, 0], [1, 1, 1], [0, 1, MISSING]] * 10)
     crowd = fit_annotators(answers, 2)

@@ -51,6 +51,8 @@ def estimate(
         label_column: The column of labels in a .csv or .parquet file; label, given or y if not given.
         ignore: Columns of a .csv or .parquet file that are neither labels nor probabilities.
     """
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"out must be a folder, new or not, got the file {out}")
     with reading_bar(errors) as watch:
         noise = estimate_noise(source, estimating, labels, label_column, ignore, watch)
     _print_estimate(noise)

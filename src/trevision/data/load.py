@@ -101,7 +101,8 @@ def load_rows(
             return read_table_rows(table, reading, preprocessing, progress)
         if path_column(table, reading) is None:
             raise DataError(
-                f"{source} is a table without paths of images, and the model was not trained on one"
+                f"{source} is a table without paths of images; the model was not trained on a table, or its "
+                "folder has lost preprocessing.skops"
             )
         return read_image_rows(list_table(table, reading, training=False), shape, progress)
     dataset = load(source, data_dir, progress)

@@ -28,10 +28,11 @@ MISSING = -1
 # Half an answer for each cell of the crowd's T: no mistake is impossible, and no class is empty.
 CROWD_SMOOTHING = 0.5
 
-# The strength of the crowd's T, in answers, lies between these.
-STRENGTHS = (0.1, 1000.0)
+# The strength of the crowd's T, in answers, lies between these. Expected counts are smoother than counts, so
+# annotators look more alike than they are. Without an upper end, few rows would make them all the same.
+STRENGTHS = (0.1, 20.0)
 
-MOST_ITERATIONS = 200
+MOST_ITERATIONS = 500
 
 # The search has arrived when no P(clean) changes by more than this.
 SETTLED = 1e-5
@@ -54,7 +55,8 @@ class Annotators:
     answers : ndarray of shape (A,)
         How many rows each annotator answered.
     right, right_low, right_high : ndarray of shape (A,)
-        The share of an annotator's answers that are right, and the ends of its interval.
+        The share of an annotator's answers that are right, and the ends of its interval. The interval takes
+        P(clean) as it is: with two or three answers a row, it is too narrow.
     strength : float
         How many answers of the crowd each row of an annotator's T has learnt from.
     level : float

@@ -14,13 +14,15 @@ ESTIMATORS: dict[str, Estimator] = declared_in(
 """The estimators by name."""
 
 
-def find_estimator(name: str) -> Estimator:
+def find_estimator(name: str, parameter: str = "estimator") -> Estimator:
     """The estimator of that name.
 
     Parameters
     ----------
     name : str
         A key of `ESTIMATORS`.
+    parameter : str, default="estimator"
+        What the error calls it.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def find_estimator(name: str) -> Estimator:
     """
     if name not in ESTIMATORS:
         hint = did_you_mean(name, ESTIMATORS)
-        raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {name!r}{hint}")
+        raise ValueError(f"{parameter} must be one of {', '.join(ESTIMATORS)}, got {name!r}{hint}")
     return ESTIMATORS[name]
 
 

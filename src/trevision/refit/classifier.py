@@ -175,7 +175,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.history_: list[dict[str, Any]] = []
         task = self._task(X, labels, weights)
         size = task.num_classes
-        solver = find_estimator(self.transition_estimator or default_estimator(size))
+        name = self.transition_estimator or default_estimator(size)
+        solver = find_estimator(name, "transition_estimator")
 
         # 1. P(noisy | x) out of fold, and T from it.
         probs = cross_fit(self.estimator, X, task.plain, task.folds, size, task.seed, self.n_jobs)

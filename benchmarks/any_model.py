@@ -38,7 +38,7 @@ from lightgbm import LGBMClassifier
 from rich.console import Console
 from rich.progress import track
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, make_classification
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -47,6 +47,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.own_data import generated
 from trevision import NoisyLabelClassifier, noise
 
 SEEDS = tuple(int(word) for word in os.environ.get("TREVISION_SEEDS", "0,1,2,3,4").split(","))
@@ -70,23 +71,9 @@ def models(seed: int) -> dict[str, Any]:
     }
 
 
-def generated(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    x, y = make_classification(
-        n_samples=3000,
-        n_features=20,
-        n_informative=12,
-        n_redundant=0,
-        n_classes=5,
-        n_clusters_per_class=1,
-        class_sep=1.5,
-        random_state=seed,
-    )
-    return x, y
-
-
 TABLES: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
     "digits": lambda seed: load_digits(return_X_y=True),
-    "make_classification": generated,
+    "make_classification": lambda seed: generated(seed, rows=3000),
     "breast_cancer": lambda seed: load_breast_cancer(return_X_y=True),
 }
 

@@ -81,9 +81,9 @@ def digits(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def generated(seed: int) -> tuple[np.ndarray, np.ndarray]:
+def generated(seed: int, rows: int = 6000) -> tuple[np.ndarray, np.ndarray]:
     x, y = make_classification(
-        n_samples=6000,
+        n_samples=rows,
         n_features=20,
         n_informative=12,
         n_redundant=0,

@@ -447,8 +447,10 @@ def _normalised(probs: np.ndarray) -> np.ndarray:
 
 def _refuse_missing(y: Any) -> None:
     """A ValueError for a label that is None; scikit-learn's own checks would fail to sort it."""
-    values = np.asarray(y, dtype=object).ravel() if y is not None else np.array([])
-    missing = [row for row, value in enumerate(values) if value is None]
+    values = np.asarray(y)
+    if y is None or values.dtype != object:
+        return  # numbers and strings hold no None
+    missing = [row for row, value in enumerate(values.ravel()) if value is None]
     if missing:
         raise ValueError(f"y must hold a label in every row, got None in row {missing[0]}; drop such rows")
 

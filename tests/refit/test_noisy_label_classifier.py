@@ -267,3 +267,16 @@ class NanProbabilities(ClassifierMixin, BaseEstimator):
 def test_probabilities_that_are_none_are_refused(pairs):
     with pytest.raises(ValueError, match="must predict finite probabilities"):
         NoisyLabelClassifier(NanProbabilities()).fit(pairs[0], pairs[1])
+
+
+def test_label_issues_are_told_in_the_labels_of_fit_and_revise_is_a_truth():
+    rng = np.random.default_rng(0)
+    clean = np.arange(120) % 2
+    x = np.eye(2)[clean] + 0.2 * rng.normal(size=(120, 2))
+    names = np.array(["cat", "dog"])[clean]
+    names[0] = "dog"
+    model = NoisyLabelClassifier(LogisticRegression(), correction="none", random_state=0).fit(x, names)
+    first = model.find_label_issues(bootstrap=0).to_frame().iloc[0]
+    assert (first["row"], first["given"], first["suggested"]) == (0, "dog", "cat")
+    with pytest.raises(ValueError, match="revise must be True or False, got 'x'"):
+        NoisyLabelClassifier(LogisticRegression(), revise="x").fit(x, names)

@@ -277,6 +277,10 @@ def test_apply_refuses_what_does_not_fit_in_one_line_and_writes_nothing(table_ru
         ([HEADER, [*right[:3], "gnu", "change"]], "line 2: 'gnu' is not one of the 4 classes"),
         ([HEADER, right, right], f"line 3: row {one['row']} was decided before, in line 2"),
         ([HEADER[:4], right[:4]], "must have the columns row,name,given,corrected,decision"),
+        (
+            [HEADER, [*right[:4], "corrected"]],
+            "accept, keep, change, got 'corrected'",
+        ),
         ([[";".join(HEADER)]], "save it with commas"),
         ([], "got none"),
         ([HEADER, right[:4]], "line 2: must have 5 fields, got 4"),

@@ -167,6 +167,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         check_estimator_given(self.estimator)
         if self.correction != AUTO:
             find_correction(self.correction)
+        if not isinstance(self.revise, bool | np.bool_):
+            raise ValueError(f"revise must be True or False, got {self.revise!r}")
         validate_data(self, X, y, skip_check_array=True)
         (X,) = indexable(X)
         self.classes_, labels = check_labels_given(X, y)
@@ -278,11 +280,18 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         Returns
         -------
         LabelIssues
-            Rows are numbered as in `fit`; labels are codes into `classes_`.
+            Rows are numbered as in `fit`; a table of it (`to_frame`) has the labels of `fit`. T is the one
+            before any revision.
         """
         check_is_fitted(self)
+        probs, codes = self.out_of_sample_
         return find_label_issues(
-            *self.out_of_sample_, estimator=self.transition_estimator, bootstrap=bootstrap, level=level
+            probs,
+            self.classes_[codes],
+            estimator=self.transition_estimator,
+            bootstrap=bootstrap,
+            level=level,
+            classes=self.classes_,
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -13,6 +13,7 @@ from trevision.files import DataError
 from trevision.runs.run_folder import RunFolder
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
+DECISIONS = ("accept", "keep", "change")
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,11 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
         where = f"{path}, line {lines.line_num}"
         if len(fields) != len(COLUMNS):
             raise DataError(f"{where}: must have {len(COLUMNS)} fields, got {len(fields)}")
-        number, _, given, corrected, _ = fields
+        number, _, given, corrected, decision = fields
         if not (number.isascii() and number.isdigit()):
             raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
+        if decision not in DECISIONS:
+            raise DataError(f"{where}: decision must be one of {', '.join(DECISIONS)}, got {decision!r}")
         correction = Correction(lines.line_num, int(number), given, corrected)
         if earlier := decided.get(correction.row):
             raise DataError(

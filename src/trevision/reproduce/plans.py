@@ -222,7 +222,8 @@ def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
         return Row(text, ESTIMATORS, anchors)
     method, _, choices = text.partition(":")
     if method not in (*METHODS, *spec.methods):
-        names = tuple(dict.fromkeys((*METHODS, *spec.row_names)))
+        estimators = estimator_names() if spec.estimators else ()
+        names = tuple(dict.fromkeys((*METHODS, *estimators, *spec.row_names)))
         hint = did_you_mean(method, names)
         raise ValueError(f"methods must be among {', '.join(names)}, got {text!r}{hint}")
     options = Options()

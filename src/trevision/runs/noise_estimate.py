@@ -81,6 +81,8 @@ def estimate_noise(
         If the file cannot be read, or T cannot be estimated from it.
     """
     # Checked before a large file is read; these errors should not mention the file.
+    if estimating.seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {estimating.seed}")
     check_choices(estimating.estimator, estimating.bootstrap, estimating.level)
 
     def copying(done: int, total: int | None) -> None:

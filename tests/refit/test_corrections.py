@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from trevision.estimation import confident_joint
 from trevision.refit.correction import Evidence, Training
-from trevision.refit.corrections import none, prune, reweight, soft
+from trevision.refit.corrections import confident, none, prune, reweight, soft
 from trevision.refit.models import drawn_by_weight
 from trevision.refit.registry import CORRECTIONS
 from trevision.refit.scoring import Calibration, calibrate, gain, held_out_log_likelihood
@@ -17,7 +18,8 @@ TRANSITION = np.array([[0.7, 0.3, 0.0], [0.1, 0.6, 0.3], [0.2, 0.0, 0.8]])
 @pytest.fixture
 def evidence() -> Evidence:
     rng = np.random.default_rng(0)
-    return Evidence(rng.integers(3, size=60), rng.dirichlet(np.full(3, 0.4), size=60), TRANSITION)
+    labels, g = rng.integers(3, size=60), rng.dirichlet(np.full(3, 0.4), size=60)
+    return Evidence(labels, g, TRANSITION, g @ TRANSITION)
 
 
 def test_soft_copies_have_the_posterior_of_the_clean_label_as_weights(evidence):
@@ -50,8 +52,41 @@ def test_prune_keeps_the_most_probable_labels_of_each_class_and_restores_its_sha
         assert training.weights[training.labels == label] == pytest.approx(1 / TRANSITION[label, label])
 
 
+def test_confident_leaves_out_the_rows_of_each_pair_that_the_model_is_surest_against(evidence):
+    probs, labels = evidence.noisy_probs, evidence.labels
+    joint = confident_joint(probs, labels)
+    left_out = set()
+    for given in range(3):
+        for other in range(3):
+            if other == given:
+                continue
+            rows = [row for row in range(60) if labels[row] == given]
+            rows.sort(key=lambda row: probs[row, given] - probs[row, other])
+            worst = rows[: round(joint[other, given])]
+            left_out |= {row for row in worst if probs[row, other] > probs[row, given]}
+    training = confident.apply(evidence)
+    assert 0 < len(left_out) < 60
+    assert set(range(60)) - set(training.rows.tolist()) == left_out
+    assert training.weights == pytest.approx(1 / TRANSITION.diagonal()[training.labels])
+
+
+def test_confident_agrees_with_cleanlab_on_the_rows_that_it_would_leave_out():
+    filters = pytest.importorskip("cleanlab.filter", reason="cleanlab is in the bench extra")
+    rng = np.random.default_rng(1)
+    clean = rng.integers(3, size=600)
+    probs = rng.dirichlet(np.ones(3), size=600) + 1.5 * np.eye(3)[clean]
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels = np.where(rng.random(600) < 0.3, rng.integers(3, size=600), clean)
+    theirs = filters.find_label_issues(labels, probs, n_jobs=1)
+    ours = np.ones(600, dtype=bool)
+    ours[confident.apply(Evidence(labels, probs, np.eye(3), probs)).rows] = False
+    assert theirs.sum() > 50
+    # Ties of rounded counts may fall to either side.
+    assert (theirs != ours).sum() <= 3
+
+
 def test_none_and_the_identity_leave_labels_as_they_are(evidence):
-    sure = Evidence(evidence.labels, evidence.clean_posterior, np.eye(3))
+    sure = Evidence(evidence.labels, evidence.clean_posterior, np.eye(3), np.eye(3)[evidence.labels])
     for name, correction in CORRECTIONS.items():
         training = correction.apply(sure)
         assert np.array_equal(training.rows, np.arange(60)), name

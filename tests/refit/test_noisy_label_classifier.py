@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -56,7 +57,7 @@ def test_under_pair_noise_t_is_recovered_and_accuracy_is_far_above_the_plain_mod
 
 def test_the_reason_names_the_choice_and_its_gain(fitted):
     scores = fitted.correction_scores_
-    assert set(CORRECTIONS) <= set(scores)
+    assert set(CORRECTIONS) - {"confident"} <= set(scores)
     assert fitted.correction_reason_.startswith(fitted.correction_)
     assert f"{scores[fitted.correction_]['gain']:+.4f}" in fitted.correction_reason_
     assert [step["step"] for step in fitted.history_] == ["estimate T", "revise T", "choose"]
@@ -72,6 +73,25 @@ def test_clean_labels_are_left_alone_and_predictions_are_those_of_the_plain_mode
     plain = clone(forest).fit(x, clean)
     assert np.array_equal(model.predict_proba(x), plain.predict_proba(x))
     assert np.array_equal(model.predict_noisy_proba(x), model.predict_proba(x))
+
+
+def test_heavy_noise_on_few_rows_that_leaves_the_likelihood_undecided_is_pruned_confidently():
+    x, clean = load_breast_cancer(return_X_y=True)
+    noisy = noise.corrupt(clean, noise.symmetric(2, 0.4), random_state=0)
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    model = NoisyLabelClassifier(scaled, random_state=0).fit(x[:398], noisy[:398])
+    assert model.correction_ == "confident"
+    assert "contradicts" in model.correction_reason_
+    asked = NoisyLabelClassifier(scaled, correction="confident", random_state=0).fit(x[:398], noisy[:398])
+    assert np.array_equal(model.predict_proba(x), asked.predict_proba(x))
+    assert np.array_equal(model.transition_matrix_, asked.transition_matrix_)
+    assert asked.initial_transition_matrix_ is asked.transition_matrix_
+
+
+def test_confident_refuses_another_estimator_of_t(pairs):
+    model = NoisyLabelClassifier(LogisticRegression(), correction="confident", transition_estimator="latent")
+    with pytest.raises(ValueError, match="must be left out with the correction confident"):
+        model.fit(pairs[0], pairs[1])
 
 
 def test_noisy_probabilities_are_clean_ones_through_t(pairs, fitted):
@@ -93,7 +113,7 @@ def test_a_weight_is_as_good_as_repeated_rows(pairs, correction):
 
     repeated = probs(np.repeat(x, times, axis=0), np.repeat(noisy, times), np.repeat(folds, times))
     # Pruning keeps whole rows, so that its count may split the copies of a row.
-    tolerance = 0.02 if correction == "prune" else 1e-3
+    tolerance = 0.02 if correction in ("prune", "confident") else 1e-3
     assert probs(x, noisy, folds, times) == pytest.approx(repeated, abs=tolerance)
 
 

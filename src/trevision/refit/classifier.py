@@ -14,20 +14,11 @@ from trevision.estimation import BOOTSTRAP, Estimator, Solution, default_estimat
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.checks import check_estimator_given, check_folds, check_labels_given, check_weights
-from trevision.refit.correction import Correction, Evidence
+from trevision.refit.choice import Choice, choose
+from trevision.refit.correction import Evidence
 from trevision.refit.models import cross_fit, fit_model, make_folds
 from trevision.refit.registry import AUTO, CORRECTIONS, find_correction
-from trevision.refit.revision import revise
-from trevision.refit.selection import (
-    LEAST_FOLDS,
-    Task,
-    best_correction,
-    collect_evidence,
-    probs_without_pairs,
-    score,
-    score_correction,
-    why,
-)
+from trevision.refit.selection import LEAST_FOLDS, Task
 
 
 # Without type information of scikit-learn, its classes are Any to a type checker.
@@ -50,7 +41,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     correction : str, default="auto"
         What the model is fitted on. `soft`: every row as weighted copies, one for each label that it may have
         had. `reweight`: the given label with the weight g_y / (T' g)_y. `prune`: labels that are probably
-        wrong are left out. `none`: the labels as given. `auto` chooses among them.
+        wrong are left out. `confident`: labels that the model is sure against are left out, as many as the
+        confident joint counts. `none`: the labels as given. `auto` chooses among them.
     transition_estimator : str or None, default=None
         Where T comes from: `latent` (the default up to 100 classes), `latent-unpooled`, `confident-joint`
         (the default beyond), `dual-t`, `hoc`, `anchor` or `counted`.
@@ -96,7 +88,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
 
     Notes
     -----
-    `auto` with five folds fits 36 models; a named correction with `revise=False` fits 6. In the paper, T and
+    `auto` with five folds fits 36 models, and 5 more where held-out labels leave it undecided; a named
+    correction with `revise=False` fits 6. In the paper, T and
     a network are revised together by gradient steps. A model without gradients cannot do that: it is fitted
     again instead.
 
@@ -177,8 +170,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.history_: list[dict[str, Any]] = []
         task = self._task(X, labels, weights)
         size = task.num_classes
-        name = self.transition_estimator or default_estimator(size)
-        solver = find_estimator(name, "transition_estimator")
+        solver = self._solver(size)
 
         # 1. P(noisy | x) out of fold, and T from it.
         probs = cross_fit(self.estimator, X, task.plain, task.folds, size, task.seed, self.n_jobs)
@@ -199,14 +191,26 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         )
 
         # 2. The correction, and a revision of T for it.
-        correction, solution = self._decide(task, solver, probs, solution)
+        choice = self._decide(task, solver, probs, solution)
+        solution = choice.solution
+        self.correction_ = choice.correction.name
+        self.correction_reason_ = choice.reason
+        self.correction_scores_ = {
+            name: {"log_likelihood": each.log_likelihood, "gain": each.gain.mean, "error": each.gain.error}
+            for name, each in choice.scores.items()
+        }
+        self.history_ += choice.records
+        if choice.scores:
+            self.history_.append(
+                {"step": "choose", "correction": self.correction_, "scores": self.correction_scores_}
+            )
         self.transition_matrix_ = solution.transition
         self.class_prior_ = solution.class_prior
         self.noise_rate_ = solution.noise_rate
 
         # 3. The model.
-        evidence = Evidence(labels, solution.clean_posterior(probs), solution.transition)
-        training = correction.apply(evidence).times(weights)
+        evidence = Evidence(labels, solution.clean_posterior(probs), solution.transition, probs, weights)
+        training = choice.correction.apply(evidence).times(weights)
         self._fitted = fit_model(self.estimator, X, training, size, task.seed)
         self.estimator_ = self._fitted.model
         return self
@@ -307,54 +311,27 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         folds = make_folds(labels, weights, cv, x, seed)
         return Task(self.estimator, x, labels, weights, folds, len(self.classes_), seed, self.n_jobs)
 
-    def _decide(
-        self, task: Task, solver: Estimator, probs: FloatArray, solution: Solution
-    ) -> tuple[Correction, Solution]:
-        """The correction to make and the T to make it by; sets the attributes that tell why."""
-        self.correction_scores_: dict[str, dict[str, float]] = {}
-        asked_for = self.correction != AUTO
-        self.correction_ = self.correction if asked_for else "none"
-        self.correction_reason_ = f"{self.correction_}: as asked for"
-        folds = len(task.folds)
-        if (asked_for and not self.revise) or self.correction == "none":
-            return CORRECTIONS[self.correction_], solution
-        if folds < LEAST_FOLDS:
+    def _solver(self, num_classes: int) -> Estimator:
+        """The estimator of T: the one asked for, the one that the correction goes with, or the default."""
+        own = None if self.correction == AUTO else CORRECTIONS[self.correction].estimator
+        if own is not None and self.transition_estimator not in (None, own):
+            raise ValueError(
+                f"transition_estimator must be left out with the correction {self.correction}, which goes "
+                f"with {own}, got {self.transition_estimator!r}"
+            )
+        name = self.transition_estimator or own or default_estimator(num_classes)
+        return find_estimator(name, "transition_estimator")
+
+    def _decide(self, task: Task, solver: Estimator, probs: FloatArray, solution: Solution) -> Choice:
+        """The correction to make and the T to make it by."""
+        asked = None if self.correction == AUTO else self.correction
+        given = CORRECTIONS[asked or "none"]
+        revises = bool(self.revise) and given.estimator is None
+        if asked == "none" or (asked and not revises):
+            return Choice(given, solution, f"{asked}: as asked for")
+        if len(task.folds) < LEAST_FOLDS:
+            folds = len(task.folds)
             doubt = f"to compare takes {LEAST_FOLDS} folds, got {folds}; every class needs a row in each"
             self.warnings_.append(doubt)
-            if not asked_for:
-                self.correction_reason_ = f"none: {doubt}"
-            return CORRECTIONS[self.correction_], solution
-
-        pair_probs = probs_without_pairs(task)
-        collected = collect_evidence(
-            task, pair_probs, lambda _, each, rows: task.solve(solver, each, rows, solution)
-        )
-        none = score(task, probs, [None] * folds)
-        names = [self.correction] if asked_for else [name for name in CORRECTIONS if name != "none"]
-        scores = {name: score_correction(task, CORRECTIONS[name], collected, none) for name in names}
-        scores["none"] = none
-        best = best_correction(scores)
-        told = best
-        if self.revise:
-            before = scores[best]
-            revised = revise(task, solver, CORRECTIONS[best], probs, pair_probs, before, none)
-            told = f"{best} with revised T"
-            scores[told] = revised.score
-            self.history_.append(revised.record)
-            if revised.accepted:
-                solution_of_best = revised.solution
-            else:
-                told, solution_of_best = best, solution
-        else:
-            solution_of_best = solution
-        self.correction_scores_ = {
-            name: {"log_likelihood": each.log_likelihood, "gain": each.gain.mean, "error": each.gain.error}
-            for name, each in scores.items()
-        }
-        if not asked_for:
-            self.correction_ = best if scores[told].is_clear else "none"
-            self.correction_reason_ = why(scores, told)
-        self.history_.append(
-            {"step": "choose", "correction": self.correction_, "scores": self.correction_scores_}
-        )
-        return CORRECTIONS[self.correction_], solution if self.correction_ == "none" else solution_of_best
+            return Choice(given, solution, f"{asked}: as asked for" if asked else f"none: {doubt}")
+        return choose(task, solver, probs, solution, asked, revises)

@@ -28,17 +28,29 @@ class Evidence:
         g(x), by models that were not fitted on the row.
     transition : ndarray of shape (C, C)
         T.
+    noisy_probs : ndarray of shape (n, C)
+        P(noisy | x), by the same models.
+    weights : ndarray of shape (n,) or None
+        How often each row counts; None if once.
 
     Examples
     --------
     >>> transition = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> Evidence(np.array([1]), np.array([[0.5, 0.5]]), transition).clean_given_label
+    >>> unsure = np.array([[0.5, 0.5]])
+    >>> Evidence(np.array([1]), unsure, transition, unsure).clean_given_label
     array([[0.25, 0.75]])
     """
 
     labels: IntArray
     clean_posterior: FloatArray
     transition: FloatArray
+    noisy_probs: FloatArray
+    weights: FloatArray | None = None
+
+    @property
+    def row_weights(self) -> FloatArray:
+        """How often each row counts, (n,)."""
+        return np.ones(len(self.labels)) if self.weights is None else self.weights
 
     @cached_property
     def clean_given_label(self) -> FloatArray:
@@ -86,6 +98,8 @@ class Correction:
         Its place in lists, lowest first.
     uses_transition : bool
         Whether a model fitted so predicts the clean label. False: it predicts the noisy one.
+    estimator : str or None
+        The estimator of T that it goes with; None if any will do.
 
     Examples
     --------
@@ -100,3 +114,4 @@ class Correction:
     apply: Callable[[Evidence], Training]
     rank: int = 100
     uses_transition: bool = True
+    estimator: str | None = None

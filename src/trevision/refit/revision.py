@@ -18,7 +18,10 @@ from trevision.estimation import Estimator, Solution
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.correction import Correction
 from trevision.refit.scoring import calibrate, gain
-from trevision.refit.selection import CLEAR_ERRORS, Score, Task, collect_evidence, score_correction
+from trevision.refit.selection import Score, Task, collect_evidence, score_correction
+
+CLEAR_STEP = 1.0
+"""Standard errors by which held-out labels must be likelier with the revised T."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ def revise(
 
     after = score_correction(task, correction, collect_evidence(task, pair_probs, solve), none)
     step = gain(after.rows, before.rows, task.row_weights)
-    accepted = step.is_clear(CLEAR_ERRORS)
+    accepted = step.is_clear(CLEAR_STEP)
     solution = task.solve(transition_estimator, noisy_probs, everything, transition=whole.transition)
     record = {
         "step": "revise T",

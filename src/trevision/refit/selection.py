@@ -25,7 +25,7 @@ from trevision.refit.correction import Correction, Evidence, Training
 from trevision.refit.models import fit_model
 from trevision.refit.scoring import Gain, gain, held_out_log_likelihood
 
-CLEAR_ERRORS = 1.0
+CLEAR_ERRORS = 0.5
 """Standard errors by which a correction must be ahead of `none`."""
 
 MANY_CHANGES = 0.1
@@ -158,8 +158,11 @@ def collect_evidence(
     for number, (fold, probs) in enumerate(zip(task.folds, pair_probs, strict=True)):
         rows = np.flatnonzero(~fold & (task.row_weights > 0))
         solution = solve(number, probs, rows)
-        clean = solution.clean_posterior(probs[rows])
-        collected.append(FoldEvidence(rows, Evidence(task.labels[rows], clean, solution.transition)))
+        noisy = probs[rows]
+        clean = solution.clean_posterior(noisy)
+        weights = None if task.weights is None else task.weights[rows]
+        evidence = Evidence(task.labels[rows], clean, solution.transition, noisy, weights)
+        collected.append(FoldEvidence(rows, evidence))
     return collected
 
 

@@ -13,4 +13,4 @@ def apply(evidence: Evidence) -> Training:
     return Training(np.arange(count), evidence.labels, np.ones(count))
 
 
-NONE = Correction("none", apply, rank=3, uses_transition=False)
+NONE = Correction("none", apply, rank=4, uses_transition=False)

@@ -1,0 +1,128 @@
+"""Which correction to make, and by which T.
+
+1. The corrections by the estimated T are compared on held-out noisy labels. The best is made if it is clearly
+   ahead of none.
+2. If none is clear and the model contradicts many labels, `confident` is made, unless held-out labels speak
+   against it. Few rows with heavy noise leave the likelihood undecided, and there leaving out the labels that
+   the model is surest against does less harm than believing them.
+3. Otherwise the labels stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trevision.estimation import Estimator, Solution, default_estimator, find_estimator
+from trevision.noise import FloatArray, IntArray
+from trevision.refit.correction import Correction
+from trevision.refit.registry import CORRECTIONS
+from trevision.refit.revision import revise
+from trevision.refit.selection import (
+    Score,
+    Task,
+    best_correction,
+    collect_evidence,
+    probs_without_pairs,
+    score,
+    score_correction,
+    why,
+)
+
+MANY_CONTRADICTED = 0.3
+"""The share of labels that the model contradicts out of fold from which `confident` is considered."""
+
+CLEARLY_BEHIND = -2.0
+"""Standard errors behind none at which held-out labels speak against `confident`."""
+
+LAST_RESORT = "confident"
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The correction to make, the T and g to make it by, and why.
+
+    `scores` has the score of each correction compared, `records` what was done.
+    """
+
+    correction: Correction
+    solution: Solution
+    reason: str
+    scores: dict[str, Score] = field(default_factory=dict)
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+
+def choose(
+    task: Task, solver: Estimator, probs: FloatArray, solution: Solution, asked: str | None, revises: bool
+) -> Choice:
+    """Compare the corrections, or only the one `asked` for, and revise T for the best."""
+    pair_probs = probs_without_pairs(task)
+    none = score(task, probs, [None] * len(task.folds))
+    collected = collect_evidence(
+        task, pair_probs, lambda _, each, rows: task.solve(solver, each, rows, solution)
+    )
+    by_any_transition = [
+        name for name, each in CORRECTIONS.items() if each.uses_transition and each.estimator is None
+    ]
+    names = [asked] if asked else by_any_transition
+    scores = {name: score_correction(task, CORRECTIONS[name], collected, none) for name in names}
+    scores["none"] = none
+    best = told = best_correction(scores)
+    records = []
+    if revises:
+        revised = revise(task, solver, CORRECTIONS[best], probs, pair_probs, scores[best], none)
+        records.append(revised.record)
+        scores[f"{best} with revised T"] = revised.score
+        if revised.accepted:
+            solution, told = revised.solution, f"{best} with revised T"
+    if asked:
+        return Choice(CORRECTIONS[asked], solution, f"{asked}: as asked for", scores, records)
+    reason = why(scores, told)
+    if scores[told].is_clear:
+        return Choice(CORRECTIONS[best], solution, reason, scores, records)
+    return _where_undecided(
+        task, probs, pair_probs, Choice(CORRECTIONS["none"], solution, reason, scores, records)
+    )
+
+
+def contradicted(task: Task, probs: FloatArray) -> float:
+    """The share of labels that are not the likeliest by a model that was not fitted on them."""
+    weights = task.row_weights
+    return float(weights @ (probs.argmax(axis=1) != task.labels) / weights.sum())
+
+
+def _where_undecided(task: Task, probs: FloatArray, pair_probs: list[FloatArray], plain: Choice) -> Choice:
+    """`confident` if many labels are contradicted and held-out ones do not speak against it, else `plain`."""
+    share = contradicted(task, probs)
+    if share <= MANY_CONTRADICTED:
+        return plain
+    correction = CORRECTIONS[LAST_RESORT]
+    solver = find_estimator(correction.estimator or default_estimator(task.num_classes))
+
+    def solve(_: int, each: FloatArray, rows: IntArray) -> Solution:
+        return task.solve(solver, each, rows)
+
+    compared = score_correction(
+        task, correction, collect_evidence(task, pair_probs, solve), plain.scores["none"]
+    )
+    scores = plain.scores | {correction.name: compared}
+    told = (
+        f"the model contradicts {share:.0%} of the labels out of fold; {correction.name} "
+        f"{compared.gain.mean:+.4f} ± {compared.gain.error:.4f}"
+    )
+    if compared.gain.mean < CLEARLY_BEHIND * compared.gain.error:
+        return Choice(
+            plain.correction,
+            plain.solution,
+            f"{plain.reason}; {told} is clearly behind none",
+            scores,
+            plain.records,
+        )
+    reason = (
+        f"{correction.name}: held-out noisy labels do not tell which correction is best, and {told} is not "
+        f"clearly behind none; without it, {plain.reason}"
+    )
+    everything = np.flatnonzero(task.row_weights > 0)
+    return Choice(correction, task.solve(solver, probs, everything), reason, scores, plain.records)

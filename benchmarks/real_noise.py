@@ -10,8 +10,8 @@ on average it is above both. docs/any-model.md has what was measured.
   whitened random patches of 6 x 6 pixels, averaged over four quarters, 200 principal components (after
   Coates, Lee and Ng 2011). Logistic regression and a forest.
 
-    python -m benchmarks real_noise                       # seeds 0 to 4
-    TREVISION_SEEDS=0,1 python -m benchmarks real_noise   # fewer
+    python -m benchmarks real_noise                       # seeds 1 to 5
+    TREVISION_SEEDS=1,2 python -m benchmarks real_noise   # fewer
 
 Printed: mean accuracy on clean test rows in per cent, over the seeds, and what `auto` chose, as Markdown.
 """

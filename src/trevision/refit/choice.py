@@ -1,16 +1,17 @@
 """Which correction to make, and by which T.
 
 1. The corrections by the estimated T are compared on held-out noisy labels. The best is made if it is clearly
-   ahead of none.
+   ahead of none, and the model tells the labels at all.
 2. If none is clear and the model contradicts many labels, `confident` is made, unless held-out labels speak
-   against it. Few rows with heavy noise leave the likelihood undecided, and there leaving out the labels that
-   the model is surest against does less harm than believing them.
+   against it or it would change very many predictions. Few rows with heavy noise leave the likelihood
+   undecided, and there leaving out the labels that the model is surest against does less harm than believing
+   them. A weak model, though, contradicts labels because it is weak: pruning by it changes much.
 3. Otherwise the labels stay as they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from trevision.refit.selection import (
     probs_without_pairs,
     score,
     score_correction,
+    tells_labels,
     why,
 )
 
@@ -36,6 +38,9 @@ MANY_CONTRADICTED = 0.3
 
 CLEARLY_BEHIND = -2.0
 """Standard errors behind none at which held-out labels speak against `confident`."""
+
+MOST_CHANGED = 0.3
+"""The share of changed predictions beyond which the model is too weak for `confident`."""
 
 LAST_RESORT = "confident"
 
@@ -80,7 +85,11 @@ def choose(
     if asked:
         return Choice(CORRECTIONS[asked], solution, f"{asked}: as asked for", scores, records)
     reason = why(scores, told)
-    if scores[told].is_clear:
+    if not tells_labels(task, none):
+        reason = (
+            f"none: the model predicts held-out noisy labels no better than their frequencies do; {reason}"
+        )
+    elif scores[told].is_clear:
         return Choice(CORRECTIONS[best], solution, reason, scores, records)
     return _where_undecided(
         task, probs, pair_probs, Choice(CORRECTIONS["none"], solution, reason, scores, records)
@@ -110,16 +119,16 @@ def _where_undecided(task: Task, probs: FloatArray, pair_probs: list[FloatArray]
     scores = plain.scores | {correction.name: compared}
     told = (
         f"the model contradicts {share:.0%} of the labels out of fold; {correction.name} "
-        f"{compared.gain.mean:+.4f} ± {compared.gain.error:.4f}"
+        f"{compared.gain.mean:+.4f} ± {compared.gain.error:.4f}, which changes {compared.changed:.1%} of the "
+        "predictions,"
     )
+    refused = None
     if compared.gain.mean < CLEARLY_BEHIND * compared.gain.error:
-        return Choice(
-            plain.correction,
-            plain.solution,
-            f"{plain.reason}; {told} is clearly behind none",
-            scores,
-            plain.records,
-        )
+        refused = "is clearly behind none"
+    elif compared.changed > MOST_CHANGED:
+        refused = "changes too much for a model that is sound"
+    if refused:
+        return replace(plain, reason=f"{plain.reason}; {told} {refused}", scores=scores)
     reason = (
         f"{correction.name}: held-out noisy labels do not tell which correction is best, and {told} is not "
         f"clearly behind none; without it, {plain.reason}"

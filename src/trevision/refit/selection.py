@@ -23,7 +23,7 @@ from trevision.noise import FloatArray, IntArray
 from trevision.prior import Prior
 from trevision.refit.correction import Correction, Evidence, Training
 from trevision.refit.models import fit_model
-from trevision.refit.scoring import Gain, gain, held_out_log_likelihood
+from trevision.refit.scoring import LEAST_PROBABILITY, Gain, gain, held_out_log_likelihood
 
 CLEAR_ERRORS = 0.5
 """Standard errors by which a correction must be ahead of `none`."""
@@ -33,6 +33,9 @@ MANY_CHANGES = 0.1
 
 CLEAR_ERRORS_OF_MANY = 2.0
 """Standard errors by which a correction that changes many predictions must be ahead."""
+
+CLEAR_SIGNAL = 2.0
+"""Standard errors by which a model must beat the frequencies of the labels to tell anything of T."""
 
 LEAST_FOLDS = 3
 """With two folds, no rows are left to fit on when both are held out."""
@@ -136,6 +139,8 @@ class Score:
         log P(noisy = y | x) of every row.
     changed : float
         The share of rows whose likeliest class is not that of `none`.
+    agreement : float
+        By how much more often its likeliest class is the held-out noisy label than that of `none`.
     """
 
     log_likelihood: float
@@ -143,11 +148,21 @@ class Score:
     held_out: FloatArray
     rows: FloatArray
     changed: float = 0.0
+    agreement: float = 0.0
+
+    @property
+    def errors_needed(self) -> float:
+        """Standard errors by which it must be ahead of `none`, for what it changes."""
+        return CLEAR_ERRORS_OF_MANY if self.changed > MANY_CHANGES else CLEAR_ERRORS
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is ahead of `none` by enough standard errors for what it changes."""
-        return self.gain.is_clear(CLEAR_ERRORS_OF_MANY if self.changed > MANY_CHANGES else CLEAR_ERRORS)
+        """Whether noisy labels are clearly likelier by it than by `none`, and hit at least as often.
+
+        A weak model's doubt can be read as noise: T then makes labels likelier and predictions worse. Where
+        labels are right more often than not, better predictions hit noisy labels more often, too.
+        """
+        return self.agreement >= 0 and self.gain.is_clear(self.errors_needed)
 
 
 def collect_evidence(
@@ -196,9 +211,16 @@ def score(
     mean = float(weights @ rows / weights.sum())
     if none is None:
         return Score(mean, Gain(0.0, 0.0), held_out, rows)
-    differs = held_out.argmax(axis=1) != none.held_out.argmax(axis=1)
+    ours, theirs = held_out.argmax(axis=1), none.held_out.argmax(axis=1)
+    hits = (ours == task.labels).astype(np.int64) - (theirs == task.labels)
+    total = weights.sum()
     return Score(
-        mean, gain(rows, none.rows, weights), held_out, rows, float(weights @ differs / weights.sum())
+        mean,
+        gain(rows, none.rows, weights),
+        held_out,
+        rows,
+        changed=float(weights @ (ours != theirs) / total),
+        agreement=float(weights @ hits / total),
     )
 
 
@@ -209,8 +231,23 @@ def score_correction(task: Task, correction: Correction, collected: list[FoldEvi
 
 
 def best_correction(scores: dict[str, Score]) -> str:
-    """The name of the correction, other than `none`, with the highest likelihood."""
-    return max((name for name in scores if name != "none"), key=lambda name: scores[name].log_likelihood)
+    """The name of the correction, other than `none`, with the highest likelihood.
+
+    Those whose predictions hit held-out labels less often than those of `none` come last.
+    """
+    names = [name for name in scores if name != "none"]
+    return max(names, key=lambda name: (scores[name].agreement >= 0, scores[name].log_likelihood))
+
+
+def tells_labels(task: Task, none: Score) -> bool:
+    """Whether the plain model makes held-out labels clearly likelier than their frequencies do.
+
+    If not, a T from its predictions may have classes swapped.
+    """
+    weights = task.row_weights
+    frequencies = np.bincount(task.labels, weights, task.num_classes) / weights.sum()
+    log_frequencies = np.log(np.maximum(frequencies, LEAST_PROBABILITY))[task.labels]
+    return gain(none.rows, log_frequencies, weights).is_clear(CLEAR_SIGNAL)
 
 
 def why(scores: dict[str, Score], best: str) -> str:
@@ -221,17 +258,21 @@ def why(scores: dict[str, Score], best: str) -> str:
         if name != "none"
     )
     measure = f"gain in log-likelihood of held-out noisy labels over none, in nats a row: {told}"
-    changed = f"it changes {scores[best].changed:.1%} of the predictions"
-    needed = CLEAR_ERRORS_OF_MANY if scores[best].changed > MANY_CHANGES else CLEAR_ERRORS
-    if scores[best].is_clear:
-        return (
-            f"{best}: it makes held-out noisy labels likeliest, by more than {needed:g} standard error(s); "
-            f"{changed}; {measure}"
-        )
-    return (
-        f"none: the best correction, {best}, is not ahead by {needed:g} standard error(s); {changed}; "
-        f"{measure}"
+    score = scores[best]
+    does = (
+        f"it changes {score.changed:.1%} of the predictions and hits {score.agreement:+.1%} more noisy labels"
     )
+    if score.is_clear:
+        return (
+            f"{best}: it makes held-out noisy labels likeliest, by more than {score.errors_needed:g} "
+            f"standard error(s); {does}; {measure}"
+        )
+    lacking = (
+        "hits fewer held-out noisy labels"
+        if score.agreement < 0
+        else f"is not ahead by {score.errors_needed:g} standard error(s)"
+    )
+    return f"none: the best correction, {best}, {lacking}; {does}; {measure}"
 
 
 def probs_without_pairs(task: Task) -> list[FloatArray]:

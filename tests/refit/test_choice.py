@@ -1,0 +1,89 @@
+"""When a correction is made: against scores that are written down by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from trevision import NoisyLabelClassifier
+from trevision.refit.choice import contradicted
+from trevision.refit.scoring import Gain
+from trevision.refit.selection import Score, Task, best_correction, score, tells_labels, why
+
+
+def made(gain: Gain, changed: float = 0.0, agreement: float = 0.0) -> Score:
+    return Score(gain.mean, gain, np.empty((0, 2)), np.empty(0), changed, agreement)
+
+
+def task(labels: list[int], weights: list[float] | None = None) -> Task:
+    codes = np.array(labels)
+    given = None if weights is None else np.array(weights)
+    halves = [np.arange(len(codes)) % 2 == part for part in range(2)]
+    return Task(None, np.zeros((len(codes), 1)), codes, given, halves, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("standard_errors", "changed", "agreement", "clear"),
+    [
+        (0.6, 0.05, 0.0, True),
+        (0.4, 0.05, 0.0, False),
+        (1.9, 0.2, 0.1, False),  # it changes more than a tenth: two standard errors are asked for
+        (2.1, 0.2, 0.1, True),
+        (9.0, 0.2, -0.001, False),  # likelier labels, but fewer of them hit
+    ],
+)
+def test_a_correction_must_be_ahead_by_more_the_more_it_changes(standard_errors, changed, agreement, clear):
+    assert made(Gain(0.01 * standard_errors, 0.01), changed, agreement).is_clear is clear
+
+
+def test_the_best_correction_hits_labels_as_often_as_none_if_any_does():
+    scores = {
+        "soft": made(Gain(0.5, 0.1), 0.2, -0.01),
+        "prune": made(Gain(0.1, 0.1)),
+        "none": made(Gain(0, 0)),
+    }
+    assert best_correction(scores) == "prune"
+    assert why({"soft": scores["soft"]}, "soft").startswith(
+        "none: the best correction, soft, hits fewer held-out noisy labels"
+    )
+
+
+def test_changes_and_agreement_are_weighted_shares_of_rows():
+    given = task([0, 1, 0, 1], weights=[1, 2, 3, 4])
+    none = score(given, np.array([[0.9, 0.1]] * 4), [None, None])
+    other = score(given, np.array([[0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.9, 0.1]]), [np.eye(2)] * 2, none)
+    assert other.changed == pytest.approx((2 + 3) / 10)
+    assert other.agreement == pytest.approx((2 - 3) / 10)
+    assert contradicted(given, none.held_out) == pytest.approx((2 + 4) / 10)
+
+
+def test_a_model_that_knows_nothing_of_the_labels_does_not_tell_them():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=400)
+    guess = rng.dirichlet([5, 5], size=400)
+    knows = np.where((labels == 0)[:, None], [[0.8, 0.2]], [[0.2, 0.8]])
+    given = task(labels.tolist())
+    assert not tells_labels(given, score(given, guess, [None, None]))
+    assert tells_labels(given, score(given, knows, [None, None]))
+
+
+def test_random_labels_are_never_corrected_by_t():
+    """Without a signal, T from the predictions may have its classes swapped: it must not be used."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x, labels = rng.normal(size=(200, 5)), rng.integers(2, size=200)
+        model = NoisyLabelClassifier(LogisticRegression(), random_state=seed).fit(x, labels)
+        assert model.correction_ in ("none", "confident"), model.correction_reason_
+        assert "no better than their frequencies" in model.correction_reason_
+
+
+def test_pruning_by_a_weak_model_is_refused():
+    """Ten classes that a model hardly tells: it contradicts most labels, though all are right."""
+    rng = np.random.default_rng(0)
+    clean = np.arange(400) % 10
+    x = 0.6 * np.eye(10)[clean] @ rng.normal(size=(10, 20)) + 1.5 * rng.normal(size=(400, 20))
+    model = NoisyLabelClassifier(LogisticRegression(), random_state=0).fit(x, clean)
+    probs, codes = model.out_of_sample_
+    assert (probs.argmax(axis=1) != codes).mean() > 0.5
+    assert model.correction_ == "none", model.correction_reason_

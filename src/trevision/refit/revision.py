@@ -3,8 +3,8 @@
 In the paper T-hat + Delta T and the network follow the gradient of one loss (Xia et al. 2019, Algorithm 1).
 Here T and the model take turns: models are fitted on corrected labels, T is estimated again from what they
 predict for rows held out, and the link from P(noisy | x) to the clean posterior is fitted again for that T.
-The step counts only if it makes held-out noisy labels clearly likelier: a model that has learnt to explain
-its labels would otherwise talk T into agreeing with it.
+The step counts only if it makes held-out noisy labels clearly likelier and predictions hit no fewer of them:
+a model that has learnt to explain its labels would otherwise talk T into agreeing with it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trevision.refit.correction import Correction
 from trevision.refit.scoring import calibrate, gain
 from trevision.refit.selection import Score, Task, collect_evidence, score_correction
 
-CLEAR_STEP = 1.0
+CLEAR_STEP = 2.0
 """Standard errors by which held-out labels must be likelier with the revised T."""
 
 
@@ -57,7 +57,7 @@ def revise(
 
     after = score_correction(task, correction, collect_evidence(task, pair_probs, solve), none)
     step = gain(after.rows, before.rows, task.row_weights)
-    accepted = step.is_clear(CLEAR_STEP) and after.agreement >= min(before.agreement, 0)
+    accepted = step.is_clear(CLEAR_STEP) and after.agreement >= before.agreement
     solution = task.solve(transition_estimator, noisy_probs, everything, transition=whole.transition)
     record = {
         "step": "revise T",

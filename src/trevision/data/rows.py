@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trevision.data.augment import augment
-from trevision.data.dataset import Dataset
+from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.image_files import ImageFiles
 from trevision.data.source import Source, SourceData
 from trevision.files import DataError
@@ -19,21 +20,6 @@ Rows = Tensor | ImageFiles
 
 # Batch size for predicting images of a photograph's size.
 FILES_AT_ONCE = 100
-
-
-@dataclass(frozen=True, eq=False)
-class SourceRows:
-    """Rows of a source to predict, each with its number there.
-
-    `labels` are None if the source has none, and "" for a row without a label. `names` are None if rows have
-    no names.
-    """
-
-    x: Rows
-    labels: np.ndarray | None = None
-    names: np.ndarray | None = None
-    row_numbers: np.ndarray | None = None
-    notes: tuple[str, ...] = ()
 
 
 def dataset_of_source(source: Source, data: SourceData) -> Dataset:
@@ -51,6 +37,20 @@ def dataset_of_source(source: Source, data: SourceData) -> Dataset:
         label_pairs=data.label_pairs,
         labels_are_noisy=data.labels_are_noisy,
     )
+
+
+def as_tensors(dataset: Dataset) -> Dataset:
+    """A data set of numpy arrays as one of tensors, which share their memory."""
+    converted: dict[str, Any] = {}
+    for name in ("train_x", "train_y", "test_x", "test_y", "trusted_x", "trusted_y"):
+        part = getattr(dataset, name)
+        converted[name] = None if part is None else _as_rows(part)
+    return replace(dataset, **converted)
+
+
+def with_tensors(rows: SourceRows) -> SourceRows:
+    """Rows of numpy arrays as rows of tensors, which share their memory."""
+    return replace(rows, x=_as_rows(rows.x))
 
 
 def _as_rows(x: np.ndarray | ImageFiles) -> Rows:

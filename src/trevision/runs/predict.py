@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from trevision.data.dataset import SourceRows
 from trevision.data.load import load_rows
 from trevision.data.progress import Progress
-from trevision.data.rows import SourceRows
 from trevision.files import DataError, write_atomically
 from trevision.runs.run_folder import RunFolder
 from trevision.training.evaluate import class_probs

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import sklearn
+from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
@@ -34,6 +35,8 @@ RARE = 0.01
 """Minimum fraction of rows for a category of its own; rarer categories are grouped."""
 MOST_TERMS = 20_000
 TEXT_DIMENSIONS = 100
+TEXT_STEP = "text "
+"""How the names of the transformer's steps for texts begin."""
 MOST_BYTES = 4 << 30
 """Maximum bytes of the transformed rows; beyond it, columns get fewer categories."""
 
@@ -67,6 +70,20 @@ class Preprocessing:
     def transform(self, table: pd.DataFrame) -> np.ndarray:
         """The features (n, width) in float32, from the result of `prepared`."""
         return np.asarray(self.transformer.transform(table), dtype=np.float32)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether a column is text, so that `transform_to_words` gives more than `transform`."""
+        return any(column.kind == "text" for column in self.columns)
+
+    def transform_to_words(self, table: pd.DataFrame) -> sparse.csr_array:
+        """The features as a sparse matrix in float32, in which texts are the weights of their words."""
+        parts = [
+            # A text's pipeline ends in the directions that words are summed up by.
+            (step[:-1] if name.startswith(TEXT_STEP) else step).transform(table[columns])
+            for name, step, columns in self.transformer.transformers_
+        ]
+        return sparse.csr_array(sparse.hstack(parts, format="csr", dtype=np.float32))
 
     def save(self, path: Path) -> None:
         """Write it to one file."""
@@ -114,7 +131,7 @@ def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) 
         pipeline = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder)
         steps.append(("categories", pipeline, by_kind["category"]))
     for number, name in enumerate(by_kind["text"]):
-        steps.append((f"text {number}", _text_pipeline(name, table[name]), name))
+        steps.append((f"{TEXT_STEP}{number}", _text_pipeline(name, table[name]), name))
     transformer = ColumnTransformer(steps, sparse_threshold=0)
     transformer.fit(table)
     return Preprocessing(columns, transformer)

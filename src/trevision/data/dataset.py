@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trevision.data.row_labels import RowLabels
+from trevision.files import DataError
 
 if TYPE_CHECKING:
     from trevision.data.files.preprocessing import Preprocessing
@@ -104,3 +105,17 @@ class SourceRows:
     names: np.ndarray | None = None
     row_numbers: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+
+
+def drawn_rows(dataset: Dataset, train_size: int, random_state: int | np.random.Generator) -> np.ndarray:
+    """The numbers of `train_size` training rows, drawn without replacement.
+
+    With the same seed, a larger size contains the rows of a smaller size.
+    """
+    available = len(dataset.train_y)
+    if not 1 <= train_size <= available:
+        raise DataError(
+            f"train_size must lie in [1, {available}], the training rows of {dataset.name}, "
+            f"got {train_size}; leave it out to use all of them"
+        )
+    return np.random.default_rng(random_state).permutation(available)[:train_size]

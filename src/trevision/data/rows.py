@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from trevision.data.augment import augment
-from trevision.data.dataset import Dataset, SourceRows
+from trevision.data.dataset import Dataset, SourceRows, drawn_rows
 from trevision.data.image_files import ImageFiles
 from trevision.data.source import Source, SourceData
-from trevision.files import DataError
 
 Rows = Tensor | ImageFiles
 
@@ -95,14 +94,7 @@ def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.G
     DataError
         If there are not so many rows.
     """
-    available = len(dataset.train_y)
-    if not 1 <= train_size <= available:
-        raise DataError(
-            f"train_size must lie in [1, {available}], the training rows of {dataset.name}, "
-            f"got {train_size}; leave it out to use all of them"
-        )
-    rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:train_size])
-    return keep_rows(dataset, rows)
+    return keep_rows(dataset, torch.from_numpy(drawn_rows(dataset, train_size, random_state)))
 
 
 def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:

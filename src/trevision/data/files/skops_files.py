@@ -13,7 +13,7 @@ import sklearn
 from trevision.files import DataError
 
 _PLAIN = {"dict", "list", "tuple", "slice", "str"}
-_ARRAYS = {"ndarray", "dtype", "float32", "float64", "int64"}
+_ARRAYS = {"ndarray", "dtype", "float32", "float64", "int64", "uint64"}
 _NODES = {"Dict", "List", "Tuple", "Slice", "Json", "Type", "DType", "NdArray", "Object"}
 
 

@@ -25,7 +25,7 @@ class Candidate:
     setting : str
         The setting that held-out noisy labels choose.
     values : tuple
-        Its values to choose from.
+        Its values to choose from; each lets the model learn more than the one before.
     make : callable
         Makes a model from one of the values and a seed.
     takes_words : bool
@@ -62,7 +62,7 @@ FOREST = Candidate(
     "forest",
     "a random forest",
     "leaf",
-    (3, 10),
+    (10, 3),
     lambda leaf, seed: RandomForestClassifier(100, min_samples_leaf=int(leaf), random_state=seed),
 )
 LINEAR = Candidate(

@@ -179,17 +179,19 @@ def _scored(
 def _best_setting(candidate: Candidate, shared: SharedFolds, progress: Progress) -> tuple[float, FloatArray]:
     """The value of the model's setting with the likeliest noisy labels, and its predictions.
 
-    The best of a few values looks a little better than it is: by far less than models differ, where there are
-    hundreds of rows.
+    They are tried in their order until one is worse than the one before. The best of a few values looks a
+    little better than it is: by far less than models differ, where there are hundreds of rows.
     """
     progress.stage(candidate.name, 0, len(candidate.values) * len(shared.folds))
-    found = []
+    best = -np.inf, np.nan, np.empty(0)
     for value in candidate.values:
         model = candidate.model(value, shared.seed, shared.features.scaled)
         probs = out_of_fold(model, shared.features.for_model(candidate), shared, progress)
-        found.append((float(_log_likelihoods(probs, shared).mean()), value, probs))
-    _, value, probs = max(found, key=lambda each: each[0])
-    return value, probs
+        score = float(_log_likelihoods(probs, shared).mean())
+        if score < best[0]:
+            break  # values rise in what they let a model learn: beyond this one, it learns the noise
+        best = score, value, probs
+    return best[1:]
 
 
 def out_of_fold(model: Any, x: Any, shared: SharedFolds, progress: Progress) -> FloatArray:

@@ -18,7 +18,8 @@ from trevision import noise
 
 CORE = (
     *("estimation/*", "data/files/test_data_probabilities.py", "cli/test_estimate_command.py"),
-    *("test_layers.py", "test_light_front.py", "test_noise.py", "refit/*"),
+    *("test_layers.py", "test_light_front.py", "test_noise.py", "refit/*", "models/*"),
+    *("cli/test_fit_models.py",),
 )
 """The tests that need the core alone; without torch the others are not even imported."""
 
@@ -32,6 +33,25 @@ else:
     import torch
 
     torch.set_num_threads(1)
+
+
+# An import system in which nobody has installed torch or what comes with it.
+WITHOUT_TORCH = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "lightning_fabric"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.fixture(scope="session")
+def without_torch() -> str:
+    """The beginning of a program that runs as if torch were not installed."""
+    return WITHOUT_TORCH
 
 
 @dataclass(frozen=True)

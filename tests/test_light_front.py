@@ -17,18 +17,6 @@ import trevision
 
 HEAVY = ("torch", "lightning_fabric", "ray", "matplotlib", "pandas", "sklearn")
 
-# An import system in which nobody has installed torch or what comes with it.
-WITHOUT_TORCH = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "lightning_fabric"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-"""
-
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
@@ -78,9 +66,9 @@ def test_estimating_from_probabilities_does_not_import_torch(probabilities):
     assert "wrong labels:" in done.stdout
 
 
-def test_without_torch_the_core_works_and_fit_says_what_to_install(probabilities, tmp_path):
+def test_without_torch_the_core_works_and_fit_says_what_to_install(probabilities, tmp_path, without_torch):
     done = python(
-        WITHOUT_TORCH
+        without_torch
         + textwrap.dedent(
             """
             from trevision.cli import main

@@ -6,12 +6,22 @@ trains networks, reads images or uses many machines comes with extras, so that n
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 PACKAGES = {
     "torch": ("torch", "lightning_fabric"),
     "images": ("PIL", "matplotlib"),
     "ray": ("ray",),
 }
 """The packages that each extra brings, by the names they are imported by; pyproject.toml lists them too."""
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; it is not imported to find out."""
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False
 
 
 def missing_extra(error: ImportError) -> str | None:

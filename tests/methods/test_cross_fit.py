@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from trevision import estimation
+from trevision.data.folds import fold_of
 from trevision.data.noisy import split
 from trevision.estimation import ProbabilityRows, dual_transition, trusted_transition
-from trevision.methods.cross_fit import cross_fit, fold_of, with_out_of_sample
+from trevision.methods.cross_fit import cross_fit, with_out_of_sample
 from trevision.methods.options import Options
 from trevision.methods.problem import OutOfSample, Problem, network_seed
 from trevision.methods.registry import check_options

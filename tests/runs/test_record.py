@@ -12,8 +12,9 @@ import torch
 from trevision import noise
 from trevision.data.load import load
 from trevision.data.noisy import Truth, split
+from trevision.runs.described import auc
 from trevision.runs.prepare import prepare
-from trevision.runs.record import auc, error_of, transition_floor, wrong_label_auc
+from trevision.runs.record import error_of, transition_floor, wrong_label_auc
 from trevision.runs.run import run
 from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE
 from trevision.runs.settings import Hardware, Settings

@@ -13,8 +13,9 @@ from trevision.data.load import load
 from trevision.files import DataError
 from trevision.noise import pair_flip
 from trevision.reproduce.demo import METHODS, SEEDS, demonstrate
+from trevision.runs.noise_files import read_noise
 from trevision.runs.pictures import draw_transitions
-from trevision.runs.prepare import prepare, read_noise
+from trevision.runs.prepare import prepare
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
 from trevision.training.progress import NoProgress

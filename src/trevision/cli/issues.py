@@ -24,7 +24,7 @@ def issues(
 ) -> None:
     """List the labels of a run that are probably wrong, most suspicious first, and how many there are.
 
-    Every label is judged by a network that was not trained on it. Writes issues.csv, issues.parquet and
+    Every label is judged by a model that was not trained on it. Writes issues.csv, issues.parquet and
     noise.json to the run folder. A line of the first two has a row's name, its given and its suggested label,
     and the probabilities of both.
 

@@ -22,7 +22,7 @@ class RichProgress:
         self.bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            TextColumn("{task.fields[unit]} {task.fields[epoch]}/{task.fields[epochs]}"),
             TextColumn("{task.fields[metrics]}"),
             TimeRemainingColumn(),
             console=console,
@@ -40,14 +40,19 @@ class RichProgress:
         self.batches = batches
         self.task = self.bars.add_task(
             f"{self.title}: {name}",
-            total=max(1, epochs * batches),
+            total=max(1, (epochs or 1) * batches),
+            unit="epoch" if epochs else "model",
             epoch=0,
-            epochs=epochs,
+            epochs=epochs or batches,
             metrics="",
         )
+        self.steps = 0 if epochs else None
 
     def batch(self) -> None:
         self.bars.advance(self.task)
+        if self.steps is not None:
+            self.steps += 1
+            self.bars.update(self.task, epoch=self.steps)
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
         shown = [f"validation error {metrics['noisy_validation_error']:.4f}"]

@@ -1,19 +1,20 @@
-"""A data set: plain tensors, and names for the classes."""
+"""A data set: plain tensors or arrays, and names for the classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trevision.data.row_labels import RowLabels
+from trevision.files import DataError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from trevision.data.files.preprocessing import Preprocessing
-    from trevision.data.rows import Rows
+
+Values = Any
+"""Rows or labels: a tensor or `ImageFiles`, or a numpy array where torch is not needed."""
 
 AUGMENTATIONS = ("none", "affine", "crop-flip")
 
@@ -22,6 +23,8 @@ AUGMENTATIONS = ("none", "affine", "crop-flip")
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Training rows and perhaps test rows, as tensors in memory or as `ImageFiles`.
+
+    Where no torch is needed, they are numpy arrays; `as_tensors` of rows.py turns them into tensors.
 
     Parameters
     ----------
@@ -55,15 +58,15 @@ class Dataset:
     """
 
     name: str
-    train_x: Rows
-    train_y: Tensor
-    test_x: Rows | None
-    test_y: Tensor | None
+    train_x: Values
+    train_y: Values
+    test_x: Values | None
+    test_y: Values | None
     class_names: tuple[str, ...]
     augmentation: str = "none"
     classes: np.ndarray | None = None
-    trusted_x: Rows | None = None
-    trusted_y: Tensor | None = None
+    trusted_x: Values | None = None
+    trusted_y: Values | None = None
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
     labels_are_noisy: bool = False
     names: np.ndarray | None = None
@@ -80,9 +83,39 @@ class Dataset:
     def labels(self) -> RowLabels:
         """The training rows without their features."""
         numbers = np.arange(len(self.train_y)) if self.row_numbers is None else self.row_numbers
-        return RowLabels(numbers, self.train_y.cpu().numpy(), self.class_names, self.names)
+        return RowLabels(numbers, np.asarray(self.train_y), self.class_names, self.names)
 
     @property
     def class_values(self) -> np.ndarray:
         """The label value of each code: what a prediction for this data set is made of."""
         return np.array(self.class_names) if self.classes is None else self.classes
+
+
+@dataclass(frozen=True, eq=False)
+class SourceRows:
+    """Rows of a source to predict, each with its number there.
+
+    `labels` are None if the source has none, and "" for a row without a label. `names` are None if rows have
+    no names.
+    """
+
+    x: Values
+    """For a model that takes words, a sparse matrix."""
+    labels: np.ndarray | None = None
+    names: np.ndarray | None = None
+    row_numbers: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+
+
+def drawn_rows(dataset: Dataset, train_size: int, random_state: int | np.random.Generator) -> np.ndarray:
+    """The numbers of `train_size` training rows, drawn without replacement.
+
+    With the same seed, a larger size contains the rows of a smaller size.
+    """
+    available = len(dataset.train_y)
+    if not 1 <= train_size <= available:
+        raise DataError(
+            f"train_size must lie in [1, {available}], the training rows of {dataset.name}, "
+            f"got {train_size}; leave it out to use all of them"
+        )
+    return np.random.default_rng(random_state).permutation(available)[:train_size]

@@ -1,10 +1,10 @@
-"""Load a data set by name or from a file."""
+"""Load a data set by name or from a file, as tensors."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from trevision.data.dataset import Dataset
+from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.files.array_dataset import read_npz, read_npz_rows
 from trevision.data.files.image_dataset import read_image_rows, read_images
 from trevision.data.files.image_lists import list_folder, list_table, path_column
@@ -14,7 +14,7 @@ from trevision.data.files.table_dataset import read_table, read_table_rows
 from trevision.data.files.tables import open_table
 from trevision.data.progress import Progress
 from trevision.data.read_labels import kind_of_source
-from trevision.data.rows import SourceRows
+from trevision.data.rows import as_tensors, with_tensors
 from trevision.data.sources import SOURCES
 from trevision.files import DataError
 
@@ -51,13 +51,13 @@ def load(
     kind = kind_of_source(source)
     reading.check(kind, str(source))
     if kind == "npz":
-        return read_npz(Path(source), reading.clean_source)
+        return as_tensors(read_npz(Path(source), reading.clean_source))
     if kind == "folder":
         return read_images(list_folder(Path(source).expanduser()), reading, progress)
     if kind == "table":
         table = open_table(source)
         if path_column(table, reading) is None:
-            return read_table(table, reading, progress, preprocessing)
+            return as_tensors(read_table(table, reading, progress, preprocessing))
         return read_images(list_table(table, reading), reading, progress)
     return SOURCES[str(source)].load(data_dir, progress)
 
@@ -92,13 +92,13 @@ def load_rows(
     reading = reading or Reading()
     kind = kind_of_source(source)
     if kind == "npz":
-        return SourceRows(*read_npz_rows(source))
+        return with_tensors(SourceRows(*read_npz_rows(source)))
     if kind == "folder":
         return read_image_rows(list_folder(Path(source).expanduser(), training=False), shape, progress)
     if kind == "table":
         table = open_table(source)
         if preprocessing is not None:
-            return read_table_rows(table, reading, preprocessing, progress)
+            return with_tensors(read_table_rows(table, reading, preprocessing, progress))
         if path_column(table, reading) is None:
             raise DataError(
                 f"{source} is a table without paths of images; the model was not trained on a table, or its "

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trevision.data.augment import augment
-from trevision.data.dataset import Dataset
+from trevision.data.dataset import Dataset, SourceRows, drawn_rows
 from trevision.data.image_files import ImageFiles
 from trevision.data.source import Source, SourceData
-from trevision.files import DataError
 
 Rows = Tensor | ImageFiles
 
 # Batch size for predicting images of a photograph's size.
 FILES_AT_ONCE = 100
-
-
-@dataclass(frozen=True, eq=False)
-class SourceRows:
-    """Rows of a source to predict, each with its number there.
-
-    `labels` are None if the source has none, and "" for a row without a label. `names` are None if rows have
-    no names.
-    """
-
-    x: Rows
-    labels: np.ndarray | None = None
-    names: np.ndarray | None = None
-    row_numbers: np.ndarray | None = None
-    notes: tuple[str, ...] = ()
 
 
 def dataset_of_source(source: Source, data: SourceData) -> Dataset:
@@ -51,6 +36,20 @@ def dataset_of_source(source: Source, data: SourceData) -> Dataset:
         label_pairs=data.label_pairs,
         labels_are_noisy=data.labels_are_noisy,
     )
+
+
+def as_tensors(dataset: Dataset) -> Dataset:
+    """A data set of numpy arrays as one of tensors, which share their memory."""
+    converted: dict[str, Any] = {}
+    for name in ("train_x", "train_y", "test_x", "test_y", "trusted_x", "trusted_y"):
+        part = getattr(dataset, name)
+        converted[name] = None if part is None else _as_rows(part)
+    return replace(dataset, **converted)
+
+
+def with_tensors(rows: SourceRows) -> SourceRows:
+    """Rows of numpy arrays as rows of tensors, which share their memory."""
+    return replace(rows, x=_as_rows(rows.x))
 
 
 def _as_rows(x: np.ndarray | ImageFiles) -> Rows:
@@ -95,14 +94,7 @@ def take_rows(dataset: Dataset, train_size: int, random_state: int | np.random.G
     DataError
         If there are not so many rows.
     """
-    available = len(dataset.train_y)
-    if not 1 <= train_size <= available:
-        raise DataError(
-            f"train_size must lie in [1, {available}], the training rows of {dataset.name}, "
-            f"got {train_size}; leave it out to use all of them"
-        )
-    rows = torch.from_numpy(np.random.default_rng(random_state).permutation(available)[:train_size])
-    return keep_rows(dataset, rows)
+    return keep_rows(dataset, torch.from_numpy(drawn_rows(dataset, train_size, random_state)))
 
 
 def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:

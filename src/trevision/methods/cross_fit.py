@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from trevision.data.folds import fold_of
 from trevision.data.rows import select_rows
 from trevision.methods.problem import OutOfSample, Problem
 from trevision.methods.stages import TransitionWarning, fit_noisy_posterior, predicted_probs
@@ -118,12 +119,3 @@ def cross_fit(
 def stage_name(fold: int, prefix: str = "fold") -> str:
     """The name of a fold's stage, in progress bars and checkpoints."""
     return f"{prefix}-{fold + 1}"
-
-
-def fold_of(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
-    """A fold for every row, 0 to folds - 1, so that each fold has about the same share of each label."""
-    shuffled = rng.permutation(len(labels))
-    by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    assigned = np.empty(len(labels), dtype=np.int64)
-    assigned[by_label] = np.arange(len(labels)) % folds
-    return assigned

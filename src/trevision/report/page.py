@@ -130,6 +130,7 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
     matrices = draw_matrices(run)
     pairs = class_pairs(run.noise, listed)
     selected = run.result["selected_stage"], run.result["selected_epoch"]
+    trained = "correction" not in run.result  # a scikit-learn model has no epochs to draw
     # Only scripts and styles with these hashes are allowed, so nothing else in the page can run.
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hashes([style])}; script-src {_hashes(scripts)}; "
@@ -157,8 +158,9 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
         all_pairs=len(pairs),
         widest=max((pair.high or pair.share for pair in pairs[:MOST_PAIRS]), default=1.0),
         matrices=matrices,
-        curves=draw_curves(run.history, selected),
-        stages=stage_lines(run.history),
+        curves=draw_curves(run.history, selected) if trained else [],
+        stages=stage_lines(run.history) if trained else [],
+        models=run.result.get("models", []),
         cleaned=f"cleaned{_suffix_of_labels(run.source)}",
         listed=len(listed),
         likely=sum(suspect.likely for suspect in run.suspects),

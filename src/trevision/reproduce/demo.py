@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from trevision.data.load import load
+from trevision.runs.noise_files import read_noise
 from trevision.runs.pictures import draw_transitions
-from trevision.runs.prepare import read_noise
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
 from trevision.training.model_files import load_model

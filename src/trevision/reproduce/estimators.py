@@ -20,8 +20,9 @@ from trevision.files import write_json
 from trevision.files import write_matrix as write_transition
 from trevision.methods.cross_fit import cross_fit
 from trevision.noise import FloatArray, IntArray, from_cleanlab
+from trevision.runs.described import auc
 from trevision.runs.prepare import begin
-from trevision.runs.record import auc, described, error_of, transition_floor
+from trevision.runs.record import described, error_of, transition_floor
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings, run_config
 from trevision.training.checkpoint import Store

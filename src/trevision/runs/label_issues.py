@@ -15,18 +15,18 @@ from trevision.files import DataError, write_atomically, write_json
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.runs.issue_files import ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON
 from trevision.runs.noise_estimate import Watch, WatchedRows, listed, of_replicates
-from trevision.runs.run_folder import RunFolder
+from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE, RunFolder
 from trevision.training.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCORED_BY = (
-    "Each row was scored by a network that was not trained on it: the rows were divided into {folds} parts, "
-    "and for each part a network was trained on the others with plain cross-entropy, for the few "
-    "epochs of the first stage. T and the clean posterior were then fitted to these predictions by maximum "
-    "likelihood."
+    "Each row was scored by {model} that was not trained on it: the rows were divided into {folds} parts, "
+    "and for each part {model} was trained on the others {how}. T and the clean posterior were then fitted "
+    "to these predictions by maximum likelihood."
 )
+HOW_NETWORKS_ARE_TRAINED = "with plain cross-entropy, for the few epochs of the first stage"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,8 @@ def find_run_issues(
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder, data_dir, reading)
     class_names, settings = run.card.class_names, run.settings
+    if not run.has_probabilities and not run.card.is_network:
+        raise ValueError(f"{run.path} has lost {OUT_OF_SAMPLE_FILE}; fit again into another folder")
     if not run.has_probabilities:
         from trevision.runs.out_of_sample import predict_out_of_sample  # imports torch
 
@@ -83,7 +85,10 @@ def find_run_issues(
     findings = diagnose(predicted.probs, predicted.labels, issues.estimate, class_names, settings.seed)
     table = _table(issues, predicted.rows, class_names, run.labels)
     scored = RunIssues(table, issues, findings, class_names)
-    _write(run.path, scored, predicted.folds)
+    model, how = "a network", HOW_NETWORKS_ARE_TRAINED
+    if not run.card.is_network:
+        model, how = f"a model ({run.card.network})", "with the labels as given"
+    _write(run.path, scored, SCORED_BY.format(model=model, folds=predicted.folds, how=how))
     return scored
 
 
@@ -115,7 +120,7 @@ def _table(
     )
 
 
-def _write(folder: Path, scored: RunIssues, folds: int) -> None:
+def _write(folder: Path, scored: RunIssues, scored_by: str) -> None:
     table, estimate = scored.table, scored.issues.estimate
     write_atomically(folder / ISSUES_CSV, lambda path: table.to_csv(path, index=False, float_format="%.6g"))
     write_atomically(folder / ISSUES_PARQUET, lambda path: table.to_parquet(path, index=False))
@@ -136,6 +141,6 @@ def _write(folder: Path, scored: RunIssues, folds: int) -> None:
             "estimator": estimate.estimator,
             "converged": estimate.converged,
             "resampling": estimate.resampling,
-            "scored_by": SCORED_BY.format(folds=folds),
+            "scored_by": scored_by,
         },
     )

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trevision.data.load import load_rows
+from trevision.data.dataset import SourceRows
 from trevision.data.progress import Progress
-from trevision.data.rows import SourceRows
 from trevision.files import DataError, write_atomically
 from trevision.runs.run_folder import RunFolder
-from trevision.training.evaluate import class_probs
 
 
 @dataclass(frozen=True)
@@ -57,18 +55,17 @@ def predict_to_csv(
     """
     run = RunFolder(folder)
     rows_read, probs = predicted_rows(run, source, data_dir, progress)
-    saved = run.model
-    x, labels = rows_read.x, rows_read.labels
-    predicted = saved.card.classes[probs.argmax(axis=1)]
+    classes, labels = run.card.classes, rows_read.labels
+    predicted = classes[probs.argmax(axis=1)]
     numbers = rows_read.row_numbers
-    identity = {"row": range(len(x)) if numbers is None else numbers.tolist()}
+    identity = {"row": range(len(probs)) if numbers is None else numbers.tolist()}
     if rows_read.names is not None:
         identity["name"] = rows_read.names.tolist()
 
     def write(path: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
-            rows.writerow([*identity, "label", *(f"P({name})" for name in saved.card.classes)])
+            rows.writerow([*identity, "label", *(f"P({name})" for name in classes)])
             for row in zip(*identity.values(), predicted, probs, strict=True):
                 rows.writerow([*row[:-1], *(f"{p:.6g}" for p in row[-1])])
 
@@ -78,24 +75,38 @@ def predict_to_csv(
     if labels is not None:
         texts = labels.astype(str)
         given = texts != ""
-        if np.isin(texts, saved.card.classes.astype(str)).any():
+        if np.isin(texts, classes.astype(str)).any():
             accuracy = float(np.mean((predicted.astype(str) == texts)[given]))
         elif given.any():
             first = str(texts[np.flatnonzero(given)[0]])
             none_known = f"No label of {source} is a class of the run (the first is {first!r}): no accuracy."
             notes = (*notes, none_known)
-    return Predicted(len(x), accuracy, notes)
+    return Predicted(len(probs), accuracy, notes)
 
 
 def predicted_rows(
     run: RunFolder, source: str, data_dir: Path | None = None, progress: Progress | None = None
 ) -> tuple[SourceRows, np.ndarray]:
     """The rows of a source and their clean posteriors (n, C) by the run's model."""
-    saved = run.model
-    rows = load_rows(source, data_dir, progress, run.reading, run.preprocessing, saved.card.shape)
-    if tuple(rows.x.shape[1:]) != saved.card.shape:
+    card = run.card
+    rows: SourceRows
+    if card.is_network:
+        from trevision.data.load import load_rows  # imports torch
+
+        _ = run.model  # a damaged one is told of before a large file is read
+        rows = load_rows(source, data_dir, progress, run.reading, run.preprocessing, card.shape)
+    else:
+        from trevision.data.load_arrays import load_array_rows
+
+        words = run.classifier.takes_words
+        rows = load_array_rows(source, run.reading, run.preprocessing, words, progress)
+    if tuple(rows.x.shape[1:]) != card.shape:
         raise DataError(
-            f"{source} must have samples of shape {saved.card.shape}, as {run.path} was trained on, "
+            f"{source} must have samples of shape {card.shape}, as {run.path} was trained on, "
             f"got {tuple(rows.x.shape[1:])}"
         )
-    return rows, class_probs(saved.model, rows.x).numpy()
+    if not card.is_network:
+        return rows, run.classifier.fitted.predict_proba(rows.x)
+    from trevision.training.evaluate import class_probs
+
+    return rows, class_probs(run.model.model, rows.x).numpy()

@@ -19,7 +19,7 @@ from trevision.data.image_files import ImageFiles
 from trevision.data.load import load
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import Rows, take_rows
-from trevision.files import DataError, read_npy, write_json
+from trevision.files import DataError, write_json
 from trevision.methods.problem import Problem, network_seed
 from trevision.methods.registry import METHODS, pose
 from trevision.methods.schedules import schedule_for
@@ -28,6 +28,7 @@ from trevision.networks.pretrained import load_torchvision_weights
 from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
 from trevision.runs.anchor_removal import check_share, remove_anchors
+from trevision.runs.noise_files import read_noise
 from trevision.runs.prior_files import read_prior
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings, files_of, run_config
@@ -199,20 +200,6 @@ def standardise_for(x: Rows) -> Standardise:
         return Standardise.imagenet()
     rows = np.random.default_rng(0).permutation(len(x))[:STANDARDISED_FILES]
     return Standardise.from_data(x[torch.from_numpy(rows)])
-
-
-def read_noise(name: str, num_classes: int) -> np.ndarray:
-    """T by its noise name, or from a .csv (no header) or .npy file."""
-    path = Path(name)
-    if path.suffix not in (".csv", ".npy"):
-        return noise.parse(name, num_classes)
-    if not path.is_file():
-        raise DataError(f"noise must be a name such as sym-50 or a file with a matrix: {path} does not exist")
-    try:
-        matrix = read_npy(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
-        return noise.validate(matrix, num_classes)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 class _MetricsFile:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import copy
 import math
-import platform
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from trevision.data.noisy import NoisyData, Truth
-from trevision.estimation import clean_given_label, counted_transition, invert, transition_error
+from trevision.estimation import counted_transition, invert, transition_error
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.registry import find_method
-from trevision.runs.provenance import provenance
+from trevision.runs.described import auc_of_wrong_labels, described_run
 from trevision.training.evaluate import class_probs
 
 if TYPE_CHECKING:
@@ -58,17 +55,12 @@ def described(
     estimation_seconds: float = 0.0,
 ) -> dict[str, Any]:
     """The fields that every result has: what was run, for how long, by which code and on which machine."""
+    seconds = sum(record["seconds"] for record in history) + estimation_seconds
+    packages, threads = ("torch", "lightning-fabric"), torch.get_num_threads()
     return {
         "method": settings.method,
-        "seed": settings.seed,
-        "noise": settings.noise,
-        "schedule": settings.schedule,
+        **described_run(settings, seconds, data_notes, packages, threads),
         "epochs": sum("train_loss" in record for record in history),
-        "seconds": round(sum(record["seconds"] for record in history) + estimation_seconds, 1),
-        "data_notes": list(data_notes),
-        "versions": {name: version(name) for name in ("trevision", "torch", "numpy", "lightning-fabric")}
-        | {"python": platform.python_version()},
-        **provenance(torch.get_num_threads()),
     }
 
 
@@ -127,24 +119,5 @@ def transition_floor(data: NoisyData, truth: Truth) -> float | None:
 def wrong_label_auc(
     clean_posterior: NDArray[np.floating], transition: np.ndarray | None, given: Tensor, true: Tensor
 ) -> float | None:
-    """The area under the ROC curve of finding wrong labels by a low P(clean = given | x, given).
-
-    `clean_posterior` (n, C) is g(x). Without T, g at the given label is used. None if no label is wrong, or
-    none is right, or T is not finite.
-    """
-    labels = given.cpu().numpy()
-    if transition is not None:
-        if not np.isfinite(transition).all():
-            return None
-        clean_posterior = clean_given_label(clean_posterior, transition, labels)
-    return auc(labels != true.cpu().numpy(), clean_posterior[np.arange(len(labels)), labels])
-
-
-def auc(wrong: NDArray[np.bool_], p_given: NDArray[np.floating]) -> float | None:
-    """The share of pairs of a wrong and a right label where the wrong label is less probable.
-
-    Ties count half.
-    """
-    if wrong.all() or not wrong.any() or not np.isfinite(p_given).all():
-        return None
-    return float(roc_auc_score(wrong, -p_given))
+    """`auc_of_wrong_labels` of tensors of labels."""
+    return auc_of_wrong_labels(clean_posterior, transition, given.cpu().numpy(), true.cpu().numpy())

@@ -31,6 +31,7 @@ def run(
     download_progress: Callable[[int, int | None], None] | None = None,
     store: Store | None = None,
     keep_model: bool = True,
+    told: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Do one run in `folder` and return the contents of its result.json.
 
@@ -55,6 +56,9 @@ def run(
         Keeps the checkpoints; in the run folder if None.
     keep_model : bool, default=True
         Whether to write the model, the labels and the out-of-sample predictions.
+    told : dict or None, default=None
+        More fields for result.json: how the network was chosen among other models. Lists that both have, such
+        as `warnings`, are joined.
 
     Returns
     -------
@@ -73,6 +77,8 @@ def run(
     if problem.out_of_sample is not None:
         learned = replace(learned, history=problem.out_of_sample.history + learned.history)
     result = summarise(learned, settings, problem, begun.truth, dataset.notes)
+    for key, value in (told or {}).items():
+        result[key] = [*result[key], *value] if key in result else value
     fabric = problem.runtime.fabric
     if fabric.is_global_zero:
         if dataset.preprocessing is not None:

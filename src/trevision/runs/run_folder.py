@@ -18,7 +18,7 @@ from trevision.files import DataError, read_json, write_atomically
 from trevision.runs.issue_files import ISSUES_PARQUET, NOISE_JSON, FoundNoise, read_issues, read_noise
 from trevision.runs.named_files import check_unchanged
 from trevision.runs.settings import Settings, canonical, settings_of
-from trevision.training.model_card import MODEL_FILE, ModelCard, read_card
+from trevision.training.model_card import CLASSIFIER_FILE, MODEL_FILE, ModelCard, read_card
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.noisy import NoisyData
     from trevision.methods.problem import OutOfSample
+    from trevision.models.files import SavedClassifier
     from trevision.training.model_files import SavedModel
 
 OUT_OF_SAMPLE_FILE = "probabilities.npz"
@@ -37,7 +38,7 @@ ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
 
 @dataclass(frozen=True, eq=False)
 class OutOfSampleRows:
-    """probabilities.npz: P(noisy | x) of each row of the run, by a network that was not trained on it.
+    """probabilities.npz: P(noisy | x) of each row of the run, by a model that was not trained on it.
 
     `labels` are codes of the noisy labels, `rows` the numbers of the rows in the source.
     """
@@ -51,7 +52,7 @@ class OutOfSampleRows:
 class RunFolder:
     """The folder of one run. Its files are read when they are asked for, each once.
 
-    Only `model` imports torch.
+    Only `model` imports torch: it is the network of a run, `classifier` the scikit-learn model of one.
 
     Parameters
     ----------
@@ -151,8 +152,20 @@ class RunFolder:
         return load_model(self.path)
 
     @cached_property
+    def classifier(self) -> SavedClassifier:
+        """The scikit-learn model of a run whose model is no network."""
+        from trevision.models.files import load_classifier
+
+        _ = self.card  # raises if there is no finished model
+        return load_classifier(self.path / CLASSIFIER_FILE)
+
+    @cached_property
     def transitions(self) -> tuple[np.ndarray, np.ndarray]:
         """T before and after its revision."""
+        if not self.card.is_network:
+            from trevision.models.files import load_transitions
+
+            return load_transitions(self.path / CLASSIFIER_FILE)
         from safetensors import SafetensorError, safe_open
 
         path = self.path / MODEL_FILE
@@ -254,10 +267,14 @@ class RunFolder:
         """Write probabilities.npz: P(noisy | x), noisy label and row number in the source, for every row."""
         probs, labels = predictions.rows(data)
         rows = np.concatenate([data.train_rows, data.valid_rows])
+        self.write_out_of_sample(OutOfSampleRows(probs, labels, rows, predictions.folds))
+
+    def write_out_of_sample(self, predicted: OutOfSampleRows) -> None:
+        """Write probabilities.npz."""
 
         def write(path: Path) -> None:
             with path.open("wb") as file:
-                np.savez(file, probs=probs, labels=labels, rows=rows, folds=predictions.folds)
+                np.savez(file, **vars(predicted))
 
         write_atomically(self.path / OUT_OF_SAMPLE_FILE, write)
 
@@ -271,11 +288,16 @@ class RunFolder:
         data
             The rows that the run learnt from, with their noisy labels.
         """
+        rows = np.concatenate([data.train_rows, data.valid_rows])
+        self.write_labels(
+            source_labels, rows, np.concatenate([data.train_y.cpu().numpy(), data.valid_y.cpu().numpy()])
+        )
+
+    def write_labels(self, source_labels: RowLabels, rows: np.ndarray, codes: np.ndarray) -> None:
+        """Write labels.parquet: the noisy labels `codes` of the rows with these numbers."""
         import pyarrow as pa
         import pyarrow.parquet
 
-        rows = np.concatenate([data.train_rows, data.valid_rows])
-        codes = np.concatenate([data.train_y.cpu().numpy(), data.valid_y.cpu().numpy()])
         order = np.argsort(rows, kind="stable")
         rows, codes = rows[order], codes[order]
         columns = {"row": rows, "label": np.array(source_labels.class_names, dtype=object)[codes]}

@@ -10,8 +10,8 @@ import numpy as np
 from trevision.data.progress import Progress
 from trevision.files import DataError
 from trevision.metrics import Score, score
+from trevision.runs.noise_files import read_noise
 from trevision.runs.predict import predicted_rows
-from trevision.runs.prepare import read_noise
 from trevision.runs.run_folder import RunFolder
 
 OWN_TRANSITION = (

@@ -8,12 +8,24 @@ from typing import Any
 
 from trevision.data.files.reading import Reading
 from trevision.methods.options import Options
+from trevision.models.names import AUTO, NETWORK
 from trevision.runs.named_files import check_unchanged, describe, located
 
 ALWAYS_SAID = ("source", "noise", "method", "schedule", "seed")
 """Always part of a run's name. Others only if not at their default, so that new settings rename no run."""
 BESIDE_SETTINGS = ("model", "files")
 """Keys of config.json that are neither the source nor settings."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """Which model learns a table, and how a scikit-learn model is corrected."""
+
+    model: str = NETWORK
+    """auto (the one that makes held-out noisy labels likeliest), network, boosting, forest or linear. auto is
+    the default for tables and texts, unless another flag asks for the network."""
+    correction: str = AUTO
+    """What a scikit-learn model is fitted on: auto, soft, reweight, prune or none (the labels as given)."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,7 @@ class Settings:
     trusted: bool = False
     """Select epochs by the clean validation labels that come with the data (clothing1m). Rows of
     clean_column and clean_source are always used like this."""
+    models: Models = field(default_factory=Models)
     options: Options = field(default_factory=Options)
     reading: Reading = field(default_factory=Reading)
 
@@ -100,7 +113,9 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
             reading = replace(reading, clean_source=located(reading.clean_source, files))
         for key in ("noise", "pretrained"):
             given[key] = None if given.get(key) is None else located(given[key], files)
-        settings = Settings(**given | {"options": Options(**given["options"]), "reading": reading})
+        models = Models(**given.get("models", {}))  # older runs do not say
+        options = Options(**given["options"])
+        settings = Settings(**given | {"models": models, "options": options, "reading": reading})
         return located(config["source"], files), settings
     except (KeyError, TypeError) as error:
         raise ValueError(f"config.json must be that of a run of this version, but {error}") from None

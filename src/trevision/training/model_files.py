@@ -58,6 +58,10 @@ def load_model(folder: Path, network: nn.Module | None = None) -> SavedModel:
         raise ValueError(f"{folder} must be the folder of a run or a saved classifier: it has no config.json")
     config = read_json(path)
     card = read_card(folder, config)
+    if not card.is_network:
+        raise ValueError(
+            f"{folder} must hold a network, got a run of --model {card.network}; `trevision predict` reads it"
+        )
     try:
         tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
         initial, matrix = tensors.pop("transition.initial"), tensors.pop("transition.matrix")

@@ -9,7 +9,10 @@ from typing import Any, Protocol, TextIO
 
 
 class Progress(Protocol):
-    """Called when a stage begins, after each batch, and after each epoch with its metrics."""
+    """Called when a stage begins, after each batch, and after each epoch with its metrics.
+
+    A stage with 0 epochs has only steps: so many batches, and nothing is called after them.
+    """
 
     def stage(self, name: str, epochs: int, batches: int) -> None: ...
 

@@ -1,14 +1,12 @@
-"""The user's arrays and .npz files as data sets of tensors."""
+"""The user's arrays and .npz files as data sets of numpy arrays."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from trevision.data.dataset import Dataset
 from trevision.data.files.arrays import (
@@ -21,13 +19,18 @@ from trevision.data.files.arrays import (
 )
 from trevision.files import DataError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def features(x: Any, name: str = "x", precise: bool = False) -> Tensor:
     """`x` copied into a tensor; see `feature_array`."""
+    import torch
+
     return torch.from_numpy(feature_array(x, name, precise))
 
 
-def _same_length(x: Tensor, codes: np.ndarray, x_name: str, y_name: str) -> None:
+def _same_length(x: np.ndarray, codes: np.ndarray, x_name: str, y_name: str) -> None:
     if len(x) != len(codes):
         raise DataError(
             f"{x_name} and {y_name} must have the same number of rows, got {len(x)} and {len(codes)}"
@@ -57,28 +60,27 @@ def from_arrays(x: Any, y: Any, test_x: Any = None, test_y: Any = None, name: st
 def _from_parts(name: str, train: dict[str, Any], test: dict[str, Any]) -> Dataset:
     """A data set from rows and labels, by the names that errors should mention."""
     (x_name, x), (y_name, y) = train.items()
-    train_x = features(x, x_name)
+    train_x = feature_array(x, x_name)
     classes, codes = encode_labels(y, y_name)
     _same_length(train_x, codes, x_name, y_name)
     given = [key for key, value in test.items() if value is not None]
     if len(given) == 1:
         raise DataError(f"{' and '.join(test)} go together, got only {given[0]}")
-    rows: Tensor | None = None
-    labels: Tensor | None = None
+    rows: np.ndarray | None = None
+    labels: np.ndarray | None = None
     if given:
         (rows_name, test_x), (labels_name, test_y) = test.items()
-        rows, test_codes = features(test_x, rows_name), codes_in(test_y, classes, labels_name)
-        _same_length(rows, test_codes, rows_name, labels_name)
+        rows, labels = feature_array(test_x, rows_name), codes_in(test_y, classes, labels_name)
+        _same_length(rows, labels, rows_name, labels_name)
         if rows.shape[1:] != train_x.shape[1:] or rows.dtype != train_x.dtype:
             raise DataError(
                 f"{rows_name} must have rows like those of {x_name}, {tuple(train_x.shape[1:])} of "
                 f"{train_x.dtype}, got {tuple(rows.shape[1:])} of {rows.dtype}"
             )
-        labels = torch.from_numpy(test_codes)
     return Dataset(
         name=name,
         train_x=train_x,
-        train_y=torch.from_numpy(codes),
+        train_y=codes,
         test_x=rows,
         test_y=labels,
         class_names=tuple(name_of(label) for label in classes),
@@ -106,7 +108,7 @@ def _with_trusted(dataset: Dataset, path: Path) -> Dataset:
         raise DataError(f"clean_source must be an .npz file as the source is, got {path}")
     arrays = npz_arrays(path, required=("x", "y"))
     try:
-        x, codes = features(arrays["x"]), codes_in(arrays["y"], dataset.class_values)
+        x, codes = feature_array(arrays["x"]), codes_in(arrays["y"], dataset.class_values)
         _same_length(x, codes, "x", "y")
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
@@ -115,10 +117,10 @@ def _with_trusted(dataset: Dataset, path: Path) -> Dataset:
             f"{path}: must have rows of shape {tuple(dataset.train_x.shape[1:])}, as the source has, "
             f"got {tuple(x.shape[1:])}"
         )
-    return replace(dataset, trusted_x=x, trusted_y=torch.from_numpy(codes))
+    return replace(dataset, trusted_x=x, trusted_y=codes)
 
 
-def read_npz_rows(path: Path | str) -> tuple[Tensor, np.ndarray | None]:
+def read_npz_rows(path: Path | str) -> tuple[np.ndarray, np.ndarray | None]:
     """The rows of an .npz file to predict, x_test or else x, with their labels if there are any."""
     path = Path(path).expanduser()
     arrays = npz_arrays(path, required=())
@@ -126,7 +128,7 @@ def read_npz_rows(path: Path | str) -> tuple[Tensor, np.ndarray | None]:
     if arrays[x_name] is None:
         raise DataError(f"{path}: lacks the array x")
     try:
-        x = features(arrays[x_name], x_name)
+        x = feature_array(arrays[x_name], x_name)
         labels = None if arrays[y_name] is None else label_array(arrays[y_name], y_name)
         if labels is not None:
             _same_length(x, labels, x_name, y_name)

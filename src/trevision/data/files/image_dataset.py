@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trevision.data.dataset import Dataset
+from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.decoding import Framing, decode, framing_of, in_threads
 from trevision.data.files.image_lists import Listing, few, fits_in_memory, list_folder, list_table
 from trevision.data.files.labels import LabelColumn, counted, label_texts, sort_rows, trusted_codes
@@ -17,7 +17,7 @@ from trevision.data.files.reading import Reading, kind_of
 from trevision.data.files.tables import open_table
 from trevision.data.image_files import ImageFiles
 from trevision.data.progress import Progress
-from trevision.data.rows import Rows, SourceRows, select_rows
+from trevision.data.rows import Rows, select_rows
 from trevision.files import DataError
 
 USUAL_SIZE = 64

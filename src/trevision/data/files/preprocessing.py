@@ -6,8 +6,6 @@ saved in one file. It is not a pickle: a file that names a class not listed here
 
 from __future__ import annotations
 
-import json
-import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import sklearn
+from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
@@ -24,6 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from trevision.data.files.columns import DATE_PARTS, Column, booleans, date_parts, numbers, plain, words
+from trevision.data.files.skops_files import Trusted, read_description, read_skops, write_skops
 from trevision.files import DataError
 
 _COLUMNS_MEMBER = "columns.json"
@@ -34,6 +33,8 @@ RARE = 0.01
 """Minimum fraction of rows for a category of its own; rarer categories are grouped."""
 MOST_TERMS = 20_000
 TEXT_DIMENSIONS = 100
+TEXT_STEP = "text "
+"""How the names of the transformer's steps for texts begin."""
 MOST_BYTES = 4 << 30
 """Maximum bytes of the transformed rows; beyond it, columns get fewer categories."""
 
@@ -47,9 +48,6 @@ ESTIMATORS = (
     TfidfTransformer,
     TruncatedSVD,
 )
-_PLAIN = {"dict", "list", "tuple", "slice", "str"}
-_ARRAYS = {"ndarray", "dtype", "float32", "float64", "int64"}
-_NODES = {"Dict", "List", "Tuple", "Slice", "Json", "Type", "DType", "NdArray", "Object"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +66,24 @@ class Preprocessing:
         """The features (n, width) in float32, from the result of `prepared`."""
         return np.asarray(self.transformer.transform(table), dtype=np.float32)
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether a column is text, so that `transform_to_words` gives more than `transform`."""
+        return any(column.kind == "text" for column in self.columns)
+
+    def transform_to_words(self, table: pd.DataFrame) -> sparse.csr_array:
+        """The features as a sparse matrix in float32, in which texts are the weights of their words."""
+        parts = [
+            # A text's pipeline ends in the directions that words are summed up by.
+            (step[:-1] if name.startswith(TEXT_STEP) else step).transform(table[columns])
+            for name, step, columns in self.transformer.transformers_
+        ]
+        return sparse.csr_array(sparse.hstack(parts, format="csr", dtype=np.float32))
+
     def save(self, path: Path) -> None:
         """Write it to one file."""
-        import skops.io  # here and below: slow to import, and needed only for tables
-
-        skops.io.dump(self.transformer, path)
-        description = {
-            "columns": [asdict(column) for column in self.columns],
-            "scikit-learn": sklearn.__version__,
-        }
-        with zipfile.ZipFile(path, "a") as archive:
-            archive.writestr(_COLUMNS_MEMBER, json.dumps(description))
+        columns = [asdict(column) for column in self.columns]
+        write_skops(path, self.transformer, _COLUMNS_MEMBER, {"columns": columns})
 
 
 def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) -> Preprocessing:
@@ -114,7 +119,7 @@ def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) 
         pipeline = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder)
         steps.append(("categories", pipeline, by_kind["category"]))
     for number, name in enumerate(by_kind["text"]):
-        steps.append((f"text {number}", _text_pipeline(name, table[name]), name))
+        steps.append((f"{TEXT_STEP}{number}", _text_pipeline(name, table[name]), name))
     transformer = ColumnTransformer(steps, sparse_threshold=0)
     transformer.fit(table)
     return Preprocessing(columns, transformer)
@@ -180,45 +185,16 @@ def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
 
 def load_preprocessing(path: Path) -> Preprocessing:
     """Read a file written by `save`. A file that names a class not allowed here is refused."""
-    import skops.io
-
     try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read(_COLUMNS_MEMBER))
-            _check_types(path, json.loads(archive.read("schema.json")))
+        description = read_description(path, _COLUMNS_MEMBER)
+        transformer = read_skops(path, Trusted(ESTIMATORS))
         columns = tuple(Column(**column) for column in description["columns"])
-        transformer = skops.io.load(path, trusted=["numpy.dtype"])
     except FileNotFoundError:
         raise DataError(
             f"{path}: there is no such file, so the table cannot be read as in training"
         ) from None
-    except DataError:
-        raise
-    # A damaged file may raise errors of many types, in zipfile, json or numpy.
-    except Exception as error:
-        raise DataError(
-            f"{path}: cannot be read (written with scikit-learn of another version than "
-            f"{sklearn.__version__}, or damaged): {error}"
-        ) from error
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path}: must list its columns, but does not ({error!r}); is it damaged?") from None
     if not isinstance(transformer, ColumnTransformer):
         raise DataError(f"{path}: must hold a ColumnTransformer, got {type(transformer).__name__}")
     return Preprocessing(columns, transformer)
-
-
-def _check_types(path: Path, node: Any) -> None:
-    """Raise a DataError for a description that names a type not used by `fit_preprocessing`."""
-    if isinstance(node, list):
-        for member in node:
-            _check_types(path, member)
-    elif isinstance(node, dict):
-        if "__class__" in node:
-            module, name = node.get("__module__"), node["__class__"]
-            trusted = (
-                (module == "builtins" and name in _PLAIN)
-                or (module == "numpy" and name in _ARRAYS)
-                or any((module, name) == (known.__module__, known.__name__) for known in ESTIMATORS)
-            )
-            if not trusted or node.get("__loader__", "JsonNode").removesuffix("Node") not in _NODES:
-                raise DataError(f"{path}: names {module}.{name}, which is not trusted and is not loaded")
-        for value in node.values():
-            _check_types(path, value)

@@ -1,4 +1,4 @@
-"""A .csv or .parquet file as a data set: read twice in blocks, held once as float32.
+"""A .csv or .parquet file as a data set of numpy arrays: read twice in blocks, held once as float32.
 
 The first reading finds the labels and draws a sample. Columns are recognised and the preprocessing is fitted
 on this sample. The second reading turns every block into rows of one array.
@@ -6,13 +6,14 @@ on this sample. The second reading turns every block into rows of one array.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import torch
-from torch import Tensor
+from scipy import sparse
 
-from trevision.data.dataset import Dataset
+from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.files.columns import DATE_PARTS, Column, plain, recognise
 from trevision.data.files.labels import counted, label_column, label_texts, sort_rows, trusted_codes
 from trevision.data.files.preprocessing import Preprocessing, fit_preprocessing, part_name, prepared
@@ -27,7 +28,6 @@ from trevision.data.files.survey import (
 )
 from trevision.data.files.tables import Table, open_table
 from trevision.data.progress import Progress
-from trevision.data.rows import SourceRows
 from trevision.files import DataError
 
 SAMPLE_ROWS = 50_000
@@ -80,14 +80,14 @@ def read_table(
     target_rows[chosen.rows] = np.arange(len(chosen.rows))
     target_rows[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
     x, misfits = transformed(table, preprocessing, target_rows, second)
-    trusted_x, trusted_y = x[len(chosen.rows) :], torch.from_numpy(chosen.trusted_codes)
+    trusted_x, trusted_y = x[len(chosen.rows) :], chosen.trusted_codes
     if reading.clean_source is not None:
         trusted_x, trusted_y, more = _clean_rows(reading, preprocessing, chosen.classes)
         notes += more
     return Dataset(
         name=table.path.stem,
         train_x=x[: len(chosen.rows)],
-        train_y=torch.from_numpy(chosen.codes),
+        train_y=chosen.codes,
         test_x=None,
         test_y=None,
         class_names=tuple(str(value) for value in chosen.classes),
@@ -102,7 +102,11 @@ def read_table(
 
 
 def read_table_rows(
-    table: Table, reading: Reading, preprocessing: Preprocessing, progress: Progress | None = None
+    table: Table,
+    reading: Reading,
+    preprocessing: Preprocessing,
+    progress: Progress | None = None,
+    words: bool = False,
 ) -> SourceRows:
     """Every row of a table to predict, with its label and name if the table has them.
 
@@ -112,12 +116,14 @@ def read_table_rows(
         As for `read_table`.
     preprocessing
         The preprocessing of the training table.
+    words
+        As for `transformed`.
     """
     roles = prediction_roles(table, reading)
     _check_columns(table, preprocessing)
     first, second = halves(progress)
     surveyed, _ = survey(table, roles, first, sample_rows=0)
-    x, misfits = transformed(table, preprocessing, np.arange(surveyed.rows), second)
+    x, misfits = transformed(table, preprocessing, np.arange(surveyed.rows), second, words)
     labels = None
     if roles.label is not None:
         labels = label_texts(label_column(surveyed.labels, str(table.path))[0])
@@ -126,7 +132,7 @@ def read_table_rows(
 
 def _clean_rows(
     reading: Reading, preprocessing: Preprocessing, classes: np.ndarray
-) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """The rows of `clean_source`, whose labels are right."""
     assert reading.clean_source is not None
     if kind_of(reading.clean_source) != "table":
@@ -142,7 +148,7 @@ def _clean_rows(
     target_rows = np.full(surveyed.rows, -1)
     target_rows[rows] = np.arange(len(rows))
     x, _ = transformed(table, preprocessing, target_rows, None)
-    return x, torch.from_numpy(codes), (note,) if note else ()
+    return x, codes, (note,) if note else ()
 
 
 def _check_columns(table: Table, preprocessing: Preprocessing) -> None:
@@ -207,8 +213,12 @@ def recognise_columns(
 
 
 def transformed(
-    table: Table, preprocessing: Preprocessing, target_rows: np.ndarray, progress: Progress | None
-) -> tuple[Tensor, tuple[str, ...]]:
+    table: Table,
+    preprocessing: Preprocessing,
+    target_rows: np.ndarray,
+    progress: Progress | None,
+    words: bool = False,
+) -> tuple[Any, tuple[str, ...]]:
     """Some rows of the table as numbers, and notes on values that do not fit their column.
 
     Parameters
@@ -218,29 +228,38 @@ def transformed(
     preprocessing
         What turns its columns into numbers.
     target_rows
-        For each row of the table its row in the result; negative for a row to leave out.
+        For each row of the table its row in the result; negative for a row to leave out, as are rows beyond
+        its end.
     progress
         Called with the progress of reading.
+    words
+        Whether texts are given as the weights of their words, in a sparse matrix, and not as directions.
     """
-    x = np.empty((int((target_rows >= 0).sum()), preprocessing.width), dtype=np.float32)
+    x = np.empty((int((target_rows >= 0).sum()), 0 if words else preprocessing.width), dtype=np.float32)
+    parts, places = [], []
     misfits: dict[str, tuple[int, int]] = {}
     start = 0
     for block in table.blocks(progress):
         here = target_rows[start : start + block.num_rows]
+        here = np.pad(here, (0, block.num_rows - len(here)), constant_values=-1)
         used = here >= 0
         if used.any():
             block = block.filter(pa.array(used)) if not used.all() else block
             values = {column.name: plain(block.column(column.name)) for column in preprocessing.columns}
             ready = prepared(preprocessing.columns, values)
             _count_misfits(preprocessing.columns, values, ready, start + np.flatnonzero(used), misfits)
-            x[here[used]] = preprocessing.transform(ready)
+            if words:
+                parts.append(preprocessing.transform_to_words(ready))
+                places.append(here[used])
+            else:
+                x[here[used]] = preprocessing.transform(ready)
         start += len(here)
     notes = tuple(
         f"Column {name!r}: {counted(number, 'value')} taken as missing, being no number, date or truth, "
         f"or too large a number (the first in row {row})."
         for name, (number, row) in misfits.items()
     )
-    return torch.from_numpy(x), notes
+    return sparse.vstack(parts, format="csr")[np.argsort(np.concatenate(places))] if words else x, notes
 
 
 def _count_misfits(

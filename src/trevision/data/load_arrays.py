@@ -1,0 +1,87 @@
+"""A user's table or .npz file as numpy arrays, for models that need no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trevision.data.dataset import Dataset, SourceRows
+from trevision.data.files.array_dataset import read_npz, read_npz_rows
+from trevision.data.files.image_lists import path_column
+from trevision.data.files.preprocessing import Preprocessing
+from trevision.data.files.reading import Reading
+from trevision.data.files.table_dataset import read_table, read_table_rows, transformed
+from trevision.data.files.tables import open_table
+from trevision.data.progress import Progress
+from trevision.data.read_labels import kind_of_source
+from trevision.files import DataError
+
+
+def holds_rows(source: str | Path, reading: Reading) -> bool:
+    """Whether a source is a table with columns to learn from, and not images or arrays."""
+    return kind_of_source(source) == "table" and path_column(open_table(source), reading) is None
+
+
+def load_arrays(source: str, reading: Reading, progress: Progress | None = None) -> Dataset:
+    """The table or the two-dimensional arrays at the path `source`.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, or holds images.
+    """
+    kind = kind_of_source(source)
+    reading.check(kind, source)
+    if kind == "npz":
+        dataset = read_npz(Path(source), reading.clean_source)
+        if dataset.train_x.ndim == 2:
+            return dataset
+    elif holds_rows(source, reading):
+        return read_table(open_table(source), reading, progress)
+    raise DataError(
+        f"model must be network for images, and {source} holds images; boosting, forest, linear and auto are "
+        "for tables, texts and two-dimensional arrays"
+    )
+
+
+def load_words(source: str, dataset: Dataset, progress: Progress | None = None) -> Any:
+    """The rows of a table that was read as `dataset`, with texts as weights of words: a sparse matrix."""
+    assert dataset.preprocessing is not None
+    assert dataset.row_numbers is not None
+    target_rows = np.full(dataset.row_numbers.max() + 1, -1)
+    target_rows[dataset.row_numbers] = np.arange(len(dataset.row_numbers))
+    return transformed(open_table(source), dataset.preprocessing, target_rows, progress, words=True)[0]
+
+
+def load_array_rows(
+    source: str | Path,
+    reading: Reading,
+    preprocessing: Preprocessing | None,
+    words: bool = False,
+    progress: Progress | None = None,
+) -> SourceRows:
+    """The rows of `source` to predict: all of a table, x_test or else x of an .npz file.
+
+    Parameters
+    ----------
+    source, reading, progress
+        As for `load_rows`.
+    preprocessing
+        That of the training table; None if the model learnt from an .npz file.
+    words
+        Whether the model takes texts as weights of words.
+
+    Raises
+    ------
+    DataError
+        If the source cannot be read, or is of another kind than the training rows.
+    """
+    kind = kind_of_source(source)
+    if kind == "npz":
+        return SourceRows(*read_npz_rows(source))
+    if kind == "table" and preprocessing is not None:
+        return read_table_rows(open_table(source), reading, preprocessing, progress, words)
+    learnt = "an .npz file" if preprocessing is None else "a table"
+    raise DataError(f"{source} must hold rows as the run learnt from, those of {learnt}")

@@ -20,6 +20,8 @@ from trevision.estimation import (
     BOOTSTRAP,
     Estimate,
     RowSource,
+    Solution,
+    check_choices,
     clean_given_label,
     estimate,
 )
@@ -58,6 +60,8 @@ class LabelIssues:
         T, how many labels are wrong, and error bars.
     classes : ndarray of shape (C,) or None
         The values of the labels by their codes; None where the codes are the labels.
+    rows : ndarray of int or None
+        The number of each row in a table; None for 0 to n - 1.
 
     Examples
     --------
@@ -79,6 +83,7 @@ class LabelIssues:
     order: IntArray
     estimate: Estimate
     classes: NDArray[Any] | None = None
+    rows: IntArray | None = None
 
     @property
     def wrong(self) -> tuple[float, float | None, float | None]:
@@ -117,7 +122,7 @@ class LabelIssues:
         """The columns of the table for rows that are the first of `order`."""
         return {
             "rank": np.arange(1, len(rows) + 1),
-            "row": rows,
+            "row": rows if self.rows is None else self.rows[rows],
             "given": self._values(self.given[rows]),
             "suggested": self._values(self.suggested[rows]),
             "p_given": self.p_given[rows],
@@ -202,8 +207,109 @@ def find_label_issues(
         p_given[where] = clean[each, labels]
         suggested[where] = clean.argmax(axis=1)
         p_suggested[where] = clean[each, suggested[where]]
+    return _ranked(rows.labels, suggested, p_given, p_suggested, noise, classes)
+
+
+def issues_of_answers(
+    clean_posterior: FloatArray,
+    given: IntArray,
+    bootstrap: int = BOOTSTRAP,
+    level: float = 0.9,
+    random_state: int | np.random.Generator = 0,
+    classes: ArrayLike | None = None,
+    converged: bool = True,
+) -> LabelIssues:
+    """Rank one label a row by P(clean) that is known from the answers of several annotators.
+
+    T is that of the labels given, counted by P(clean). Its intervals tell how much other rows would change
+    it. They take P(clean) as it is, and are too narrow where annotators share mistakes.
+
+    Parameters
+    ----------
+    clean_posterior : ndarray of shape (n, C)
+        P(clean | answers) or P(clean | answers, x).
+    given : ndarray of int, shape (n,)
+        The label to judge, such as the vote of the annotators.
+    bootstrap, level, random_state, classes
+        As for `find_label_issues`.
+    converged : bool
+        Whether the search for P(clean) arrived.
+
+    Returns
+    -------
+    LabelIssues
+
+    Examples
+    --------
+    >>> issues = issues_of_answers(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]), bootstrap=0)
+    >>> issues.order, round(issues.wrong[0], 6)
+    (array([1, 0]), 0.9)
+    """
+    check_choices(None, bootstrap, level)
+    rows = len(clean_posterior)
+    joint = _joint(clean_posterior, given)
+    transition, class_prior, rate = _of_joint(joint)
+    ends: list[tuple[Any, Any]] = [(None, None)] * 3
+    if bootstrap:
+        rng = np.random.default_rng(random_state)
+        draws = (
+            _of_joint(_joint(clean_posterior, given, rng.multinomial(rows, np.full(rows, 1 / rows))))
+            for _ in range(bootstrap)
+        )
+        sides = ((1 - level) / 2, (1 + level) / 2)
+        ends = [tuple(np.quantile(np.array(kind), sides, axis=0)) for kind in zip(*draws, strict=True)]
+    noise = Estimate(
+        transition=transition,
+        transition_low=ends[0][0],
+        transition_high=ends[0][1],
+        class_prior=class_prior,
+        class_prior_low=ends[1][0],
+        class_prior_high=ends[1][1],
+        noise_rate=rate,
+        noise_rate_low=ends[2][0] if ends[2][0] is None else float(ends[2][0]),
+        noise_rate_high=ends[2][1] if ends[2][1] is None else float(ends[2][1]),
+        joint=joint,
+        rows=rows,
+        estimator="annotators",
+        level=level,
+        bootstrap=bootstrap,
+        resampling="rows" if bootstrap else None,
+        converged=converged,
+        solution=Solution(transition, class_prior, counts=joint, converged=converged),
+    )
+    each = np.arange(rows)
+    suggested: IntArray = clean_posterior.argmax(axis=1)
+    return _ranked(
+        given, suggested, clean_posterior[each, given], clean_posterior[each, suggested], noise, classes
+    )
+
+
+def _joint(clean_posterior: FloatArray, given: IntArray, counts: IntArray | None = None) -> FloatArray:
+    """The expected number of rows with clean label i and given label j, (C, C), each row `counts` times."""
+    weighted = clean_posterior if counts is None else clean_posterior * counts[:, None]
+    size = clean_posterior.shape[1]
+    return np.stack([weighted[given == label].sum(axis=0) for label in range(size)], axis=1)
+
+
+def _of_joint(joint: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """T, P(clean) and the share of wrong labels. A class without rows is taken to have right labels."""
+    totals = joint.sum(axis=1)
+    known = np.where(totals[:, None] > 0, joint, np.eye(len(joint)))
+    transition: FloatArray = known / known.sum(axis=1, keepdims=True)
+    return transition, totals / totals.sum(), float(1 - joint.trace() / joint.sum())
+
+
+def _ranked(
+    given: IntArray,
+    suggested: IntArray,
+    p_given: FloatArray,
+    p_suggested: FloatArray,
+    noise: Estimate,
+    classes: ArrayLike | None,
+) -> LabelIssues:
+    """The issues in their order, and as many of them suspect as labels are estimated to be wrong."""
     order: IntArray = np.argsort(p_given, kind="stable")
-    suspect = np.zeros(len(rows), dtype=bool)
-    suspect[order[: round(len(rows) * noise.noise_rate)]] = True
+    suspect = np.zeros(len(given), dtype=bool)
+    suspect[order[: round(len(given) * noise.noise_rate)]] = True
     values = None if classes is None else np.asarray(classes)
-    return LabelIssues(rows.labels, suggested, p_given, p_suggested, suspect, order, noise, values)
+    return LabelIssues(given, suggested, p_given, p_suggested, suspect, order, noise, values)

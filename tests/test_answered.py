@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 
 from trevision import NoisyLabelClassifier, Phase, Prior, Schedule, TRevisionClassifier, noise
 from trevision.estimation import fit_annotators
-from trevision.estimation.crowd_learning import COUNTS_AS
 
 FAST = Schedule(
     noisy_posterior=Phase(4, lr=0.02, batch_size=32),
@@ -69,7 +68,8 @@ def test_planted_annotators_are_recovered_and_the_classifier_predicts_the_clean_
     np.testing.assert_allclose(
         model.predict_noisy_proba(blobs.test_x), clean @ model.transition_matrix_, atol=1e-5
     )
-    assert model.annotators_.counts_as in COUNTS_AS
+    # They were planted to err independently.
+    assert model.annotators_.counts_as > 0.7
     assert model.history_
 
 
@@ -82,6 +82,7 @@ def test_label_issues_judge_the_vote_by_p_clean(make, blobs, crowd):
     for row in range(0, len(answers), 97):
         votes = np.array([(answers[row] == label).sum() for label in range(4)])
         assert votes[issues.given[row]] == votes.max()
+        assert votes[: issues.given[row]].max(initial=0) < votes.max()
         assert issues.p_given[row] == clean[row, issues.given[row]]
     number, low, high = issues.wrong
     assert number == pytest.approx(sum(1 - issues.p_given))

@@ -279,7 +279,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.annotators_ = replace(
                 crowd.annotators, clean_posterior=crowd.annotators.clean_posterior[order]
             )
-            self.out_of_sample_ = (crowd.held_out[order], answers.vote(self.annotators_.clean_posterior))
+            self.out_of_sample_ = (crowd.held_out[order], labels)
         else:
             problem = with_out_of_sample(problem)
             self._keep(method(problem))
@@ -381,9 +381,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probs, codes = self.out_of_sample_
         if self.annotators_ is not None:
             crowd = self.annotators_
-            found = issues_of_answers(
-                crowd.clean_posterior, codes, bootstrap, level, 0, self.classes_, crowd.converged
-            )
+            found = issues_of_answers(crowd, codes, bootstrap, level, classes=self.classes_)
         else:
             found = find_label_issues(
                 probs, self.classes_[codes], bootstrap=bootstrap, level=level, classes=self.classes_

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trevision.estimation import (
     BOOTSTRAP,
+    Annotators,
     Estimate,
     RowSource,
     Solution,
@@ -211,29 +212,27 @@ def find_label_issues(
 
 
 def issues_of_answers(
-    clean_posterior: FloatArray,
+    annotators: Annotators,
     given: IntArray,
     bootstrap: int = BOOTSTRAP,
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
     classes: ArrayLike | None = None,
-    converged: bool = True,
 ) -> LabelIssues:
-    """Rank one label a row by P(clean) that is known from the answers of several annotators.
+    """Rank one label a row by P(clean), which is known from the answers of several annotators.
 
     T is that of the labels given, counted by P(clean). Its intervals tell how much other rows would change
-    it. They take P(clean) as it is, and are too narrow where annotators share mistakes.
+    it, and they reach from P(clean) as it is to P(clean) if annotators erred independently: that assumption
+    matters more than the rows.
 
     Parameters
     ----------
-    clean_posterior : ndarray of shape (n, C)
-        P(clean | answers) or P(clean | answers, x).
+    annotators : Annotators
+        With P(clean | answers) or P(clean | answers, x) of n rows.
     given : ndarray of int, shape (n,)
         The label to judge, such as the vote of the annotators.
     bootstrap, level, random_state, classes
         As for `find_label_issues`.
-    converged : bool
-        Whether the search for P(clean) arrived.
 
     Returns
     -------
@@ -241,47 +240,66 @@ def issues_of_answers(
 
     Examples
     --------
-    >>> issues = issues_of_answers(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]), bootstrap=0)
-    >>> issues.order, round(issues.wrong[0], 6)
-    (array([1, 0]), 0.9)
+    >>> from trevision.estimation import fit_annotators
+    >>> answers = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 0], [1, 1, 0]] * 5)
+    >>> issues = issues_of_answers(fit_annotators(answers, 2), np.zeros(20, dtype=int), bootstrap=0)
+    >>> sorted(issues.order[:10] % 4) == [1, 1, 1, 1, 1, 3, 3, 3, 3, 3]
+    True
     """
     check_choices(None, bootstrap, level)
-    rows = len(clean_posterior)
-    joint = _joint(clean_posterior, given)
+    clean = annotators.clean_posterior
+    joint = _joint(clean, given)
     transition, class_prior, rate = _of_joint(joint)
-    ends: list[tuple[Any, Any]] = [(None, None)] * 3
+    low: list[Any] = [None] * 3
+    high: list[Any] = [None] * 3
     if bootstrap:
-        rng = np.random.default_rng(random_state)
-        draws = (
-            _of_joint(_joint(clean_posterior, given, rng.multinomial(rows, np.full(rows, 1 / rows))))
-            for _ in range(bootstrap)
-        )
-        sides = ((1 - level) / 2, (1 + level) / 2)
-        ends = [tuple(np.quantile(np.array(kind), sides, axis=0)) for kind in zip(*draws, strict=True)]
+        surest = annotators.independent_posterior
+        low, high = _ends((clean, surest), given, bootstrap, level, np.random.default_rng(random_state))
     noise = Estimate(
         transition=transition,
-        transition_low=ends[0][0],
-        transition_high=ends[0][1],
+        transition_low=low[0],
+        transition_high=high[0],
         class_prior=class_prior,
-        class_prior_low=ends[1][0],
-        class_prior_high=ends[1][1],
+        class_prior_low=low[1],
+        class_prior_high=high[1],
         noise_rate=rate,
-        noise_rate_low=ends[2][0] if ends[2][0] is None else float(ends[2][0]),
-        noise_rate_high=ends[2][1] if ends[2][1] is None else float(ends[2][1]),
+        noise_rate_low=low[2],
+        noise_rate_high=high[2],
         joint=joint,
-        rows=rows,
+        rows=len(clean),
         estimator="annotators",
         level=level,
         bootstrap=bootstrap,
         resampling="rows" if bootstrap else None,
-        converged=converged,
-        solution=Solution(transition, class_prior, counts=joint, converged=converged),
+        converged=annotators.converged,
+        solution=Solution(transition, class_prior, counts=joint, converged=annotators.converged),
     )
-    each = np.arange(rows)
-    suggested: IntArray = clean_posterior.argmax(axis=1)
-    return _ranked(
-        given, suggested, clean_posterior[each, given], clean_posterior[each, suggested], noise, classes
-    )
+    each = np.arange(len(clean))
+    suggested: IntArray = clean.argmax(axis=1)
+    return _ranked(given, suggested, clean[each, given], clean[each, suggested], noise, classes)
+
+
+def _ends(
+    posteriors: tuple[FloatArray, ...],
+    given: IntArray,
+    bootstrap: int,
+    level: float,
+    rng: np.random.Generator,
+) -> tuple[list[Any], list[Any]]:
+    """The least and greatest quantiles by any posterior: of T, P(clean) and the share of wrong labels."""
+    rows = len(given)
+    draws: list[list[tuple[Any, ...]]] = [[] for _ in posteriors]
+    for _ in range(bootstrap):
+        counts = rng.multinomial(rows, np.full(rows, 1 / rows))
+        for drawn, posterior in zip(draws, posteriors, strict=True):
+            drawn.append(_of_joint(_joint(posterior, given, counts)))
+    low, high = [], []
+    for kind in range(3):
+        values = [np.array([replicate[kind] for replicate in drawn]) for drawn in draws]
+        low.append(np.min([np.quantile(value, (1 - level) / 2, axis=0) for value in values], axis=0))
+        high.append(np.max([np.quantile(value, (1 + level) / 2, axis=0) for value in values], axis=0))
+    low[2], high[2] = float(low[2]), float(high[2])
+    return low, high
 
 
 def _joint(clean_posterior: FloatArray, given: IntArray, counts: IntArray | None = None) -> FloatArray:

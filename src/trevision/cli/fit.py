@@ -33,6 +33,8 @@ def fit(
 
     $ trevision fit customers.csv --label-column churned --name-column customer --out runs/churn
     $ trevision fit reviews.parquet --label-column stars --text-column review --out runs/reviews
+    $ trevision fit answers.csv --label-column label --id-column id --annotator-column who
+        --rows-source texts.csv --text-column text --out runs/crowd    (several labels a row)
     $ trevision fit photos/ --image-size 32 --out runs/photos      (photos/cat/1.jpg, photos/dog/2.jpg, ...)
     $ trevision fit my-data.npz --out runs/mine                    (labels are noisy as they are)
     $ trevision fit digits --noise sym-50 --out runs/digits
@@ -65,12 +67,18 @@ def fit(
         rows.append(("T error, initial", number(result["initial_transition_error"])))
         if result.get("uses_transition", True):  # older results do not say
             rows.append(("T error, learnt", number(result["transition_error"])))
-    rows.append(
-        (
-            "accuracy on noisy validation labels",
-            accuracy(result["noisy_validation_accuracy"]),
+    crowd = result.get("annotators")
+    if crowd is not None:
+        rows.append(
+            ("annotators, answers, rows", f"{crowd['annotators']}, {crowd['answers']}, {crowd['rows']}")
         )
+        rows.append(("right answers", accuracy(crowd["right"])))
+        least, most = accuracy(crowd["least_right"]), accuracy(crowd["most_right"])
+        rows.append(("of one annotator", f"{least} to {most}"))
+    judged = (
+        "accuracy on noisy validation labels" if crowd is None else "accuracy on held-out rows, by P(clean)"
     )
+    rows.append((judged, accuracy(result["noisy_validation_accuracy"])))
     rows.append(("epochs, seconds", f"{result['epochs']}, {result['seconds']:.0f}"))
     rows.append(("ended because", result["stopped_because"]))
     console.print(table(["", str(out)], rows))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.rows import Rows
+    from trevision.estimation import Answers
 
 AUGMENTATIONS = ("none", "affine", "crop-flip")
 
@@ -52,6 +53,8 @@ class Dataset:
         Sentences about rows or values that were left out or repaired.
     preprocessing
         The preprocessing of a table's columns; None for other data.
+    answers
+        With several labels a row, who gave which label to which training row; `train_y` is their vote.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Dataset:
     row_numbers: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
+    answers: Answers | None = None
 
     @property
     def num_classes(self) -> int:

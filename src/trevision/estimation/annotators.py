@@ -8,8 +8,7 @@ rows tell about annotators, too. And an annotator with few answers learns from t
 a Dirichlet prior around the crowd's T. Its strength is the one that makes the counted answers likeliest.
 
 The model assumes that annotators err independently of each other, given the clean class. Where they copy from
-each other, or all fall for the same rows, P(clean) is too sure. `crowd_learning.py` looks for the share of an
-answer that should count before a classifier learns from it.
+each other, or all fall for the same rows, P(clean) is too sure. `crowd_learning.py` estimates by how much.
 """
 
 from __future__ import annotations
@@ -121,14 +120,9 @@ class Answers:
         counts = np.bincount(self.row * self.classes + self.label, minlength=self.rows * self.classes)
         return counts.reshape(self.rows, self.classes).astype(np.float64)
 
-    def vote(self, clean_posterior: FloatArray | None = None) -> IntArray:
-        """The label that most annotators gave to each row, (n,).
-
-        Ties go to the label that is likelier by `clean_posterior` or, without one, to the first.
-        """
-        votes = self.votes()
-        # Votes differ by whole numbers, so less than one decides only between equals.
-        chosen: IntArray = (votes if clean_posterior is None else votes + clean_posterior / 2).argmax(axis=1)
+    def vote(self) -> IntArray:
+        """The label that most annotators gave to each row, (n,); the first of those with equal votes."""
+        chosen: IntArray = self.votes().argmax(axis=1)
         return chosen
 
     def counts(self, clean: FloatArray) -> FloatArray:
@@ -149,7 +143,7 @@ class Annotators:
     crowd : ndarray of shape (C, C)
         T of an answer by anybody.
     clean_posterior : ndarray of shape (n, C)
-        P(clean | answers), with g(x) where it was given.
+        P(clean | answers), with g(x) where it was given. It is discounted to `counts_as`.
     answers : ndarray of shape (A,)
         How many rows each annotator answered.
     right, right_low, right_high : ndarray of shape (A,)
@@ -168,7 +162,8 @@ class Annotators:
     warnings : tuple of str
         What cannot be told from these answers, in sentences.
     counts_as : float
-        How many independent answers an answer counted as when a classifier learnt from them.
+        How many independent answers an answer counts as in `clean_posterior`; below 1 if annotators share
+        mistakes. Estimated by `learn_with_classifier`.
 
     Examples
     --------
@@ -191,6 +186,11 @@ class Annotators:
     class_prior: FloatArray
     warnings: tuple[str, ...] = field(default=())
     counts_as: float = 1.0
+
+    @property
+    def independent_posterior(self) -> FloatArray:
+        """P(clean) of each row, (n, C), if every answer counted as one: surer than `clean_posterior`."""
+        return discounted(self.clean_posterior, 1 / self.counts_as)
 
     @property
     def disagreement(self) -> FloatArray:
@@ -305,6 +305,11 @@ def normalised(logs: FloatArray) -> FloatArray:
     probs: FloatArray = np.exp(logs - logs.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
     return probs
+
+
+def discounted(probs: FloatArray, power: float) -> FloatArray:
+    """Probabilities (n, C) raised to a power, and normalised: below 1 they become less sure."""
+    return normalised(power * np.log(np.maximum(probs, np.finfo(np.float64).tiny)))
 
 
 def _row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:

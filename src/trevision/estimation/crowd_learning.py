@@ -1,13 +1,20 @@
 """Annotators and a classifier that learn from each other.
 
     1. T_a and P(clean | answers), from the answers alone.
-    2. For some shares s, a classifier learns P_s(clean | answers) ~ P(clean) prod_a T_a[i, y_na]^s on
-       all folds but one. The s whose classifier makes held-out answers likeliest is taken.
-    3. T_a and P(clean | answers, x), with what that classifier says of rows that it has not learnt from.
+    2. A classifier learns P(clean | answers) and predicts z(x) for rows that it has not learnt from.
+    3. s: how many independent answers an answer counts as, by z.
+    4. T_a and P(clean | answers, x), with z; and what the classifier is to learn at last,
+       P_s(clean | answers) ~ P(clean) prod_a T_a[i, y_na]^s.
 
-Mistakes that annotators share make P(clean | answers) too sure: five answers tell as much as two or three
-independent ones. s is how many independent answers an answer counts as. It is chosen by answers to rows that
-the classifier has not seen, so no true label takes part.
+Mistakes that annotators share make P(clean) too sure: five answers tell as much as two independent ones. The
+answers themselves cannot tell, because a shared mistake is predicted well by the others who made it. The
+classifier is an outside witness. If it knows the answers only through the clean class,
+
+    E[z(x) | answers] = sum_i P(clean = i | answers) E[z(x) | clean = i]
+
+is linear in the true P(clean | answers). s is the power for which z is nearest to a linear function of
+P_s(clean | answers). No true label takes part. Rows that are hard for both, people and classifier, make s too
+small, so the truth lies between s and 1.
 
 The classifier learns from the answers, and not from P(clean | answers, x): its own opinion would come back to
 it as a label.
@@ -28,19 +35,23 @@ from trevision.estimation.annotators import (
     Annotators,
     Answers,
     answer_logs,
+    discounted,
     fit_annotators,
     normalised,
 )
 from trevision.noise import FloatArray
 
-COUNTS_AS = (1.0, 0.5, 0.25)
-"""The shares s that are compared."""
+LEAST_SHARE = 0.05
+"""The least that an answer may count."""
+
+CLEAR = 6.63
+"""By how much s must fit better than 1, in twice the log-likelihood: one in a hundred by chance."""
 
 POWERS = (0.1, 10.0)
 """The least and the greatest power that a classifier's probabilities are raised to."""
 
-Predict = Callable[[FloatArray, str], FloatArray]
-"""From targets (n, C) and a name to P(clean | x) of each row, by a model that was not fitted on it."""
+Predict = Callable[[FloatArray], FloatArray]
+"""From targets (n, C) to P(clean | x) of each row, (n, C), by a model that was not fitted on that row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +67,7 @@ class CrowdLearnt:
     targets : ndarray of shape (n, C)
         What a classifier is to learn: P_s(clean | answers), without its own opinion.
     held_out : ndarray of shape (n, C)
-        P(clean | x) by models that were not fitted on the row.
+        z(x), P(clean | x) by models that were not fitted on the row.
     history : list of dict
         What was done, step by step.
     """
@@ -74,7 +85,7 @@ def learn_with_classifier(
     *,
     level: float = 0.9,
     sample_weight: ArrayLike | None = None,
-    counts_as: tuple[float, ...] = COUNTS_AS,
+    discount: bool = True,
 ) -> CrowdLearnt:
     """Let annotators and a classifier learn from each other.
 
@@ -84,13 +95,13 @@ def learn_with_classifier(
         Who gave which label to which row.
     predict : callable
         Fits models on targets (n, C) without a part of the rows, and predicts that part: P(clean | x) of
-        every row. Its second argument names the step.
+        every row.
     level : float, default=0.9
         The share of intervals that are to hold the truth.
     sample_weight : array-like of shape (n,), optional
         How often each row counts.
-    counts_as : tuple of float
-        The shares s to compare. With one of them, models are fitted once for each fold.
+    discount : bool, default=True
+        Whether s is estimated. False: an answer counts as one.
 
     Returns
     -------
@@ -102,27 +113,28 @@ def learn_with_classifier(
 
     >>> clean = np.repeat([0, 1], 50)
     >>> table = np.random.default_rng(0).integers(2, size=(100, 2))
-    >>> learnt = learn_with_classifier(Answers.of_table(table, 2), lambda targets, _: np.eye(2)[clean])
+    >>> learnt = learn_with_classifier(Answers.of_table(table, 2), lambda targets: np.eye(2)[clean])
     >>> bool((learnt.annotators.clean_posterior.argmax(axis=1) == clean).all())
     True
     """
     alone = fit_annotators(answers, answers.classes, level=level, sample_weight=sample_weight)
     weights = np.ones(answers.rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    history: list[dict[str, Any]] = []
-    best, held_out, highest = counts_as[0], np.empty(0), -np.inf
-    for share in counts_as:
-        predicted = predict(targets_of(answers, alone, share), f"answers-{share:g}")
-        likelihood = answers_log_likelihood(answers, alone.transitions, predicted, weights)
-        history.append({"step": "learn", "counts_as": share, "log_likelihood": likelihood})
-        if likelihood > highest:
-            best, held_out, highest = share, predicted, likelihood
-    history.append({"step": "choose", "counts_as": best})
-    explained = sharpened(held_out, alone.clean_posterior, weights)
-    together = fit_annotators(answers, answers.classes, explained, level, sample_weight)
+    held_out = predict(targets_of(answers, alone))
+    share, evidence = 1.0, 0.0
+    if discount:
+        share, evidence = independent_share(answers, alone, held_out, weights)
+    together = fit_annotators(
+        answers, answers.classes, sharpened(held_out, alone.clean_posterior, weights), level, sample_weight
+    )
     changed = together.clean_posterior.argmax(axis=1) != alone.clean_posterior.argmax(axis=1)
-    history.append({"step": "annotators again", "labels_changed": int(changed.sum())})
-    together = replace(together, counts_as=best)
-    return CrowdLearnt(together, alone, targets_of(answers, together, best), held_out, history)
+    history = [
+        {"step": "count answers", "counts_as": share, "evidence": evidence},
+        {"step": "annotators with the classifier", "labels_changed": int(changed.sum())},
+    ]
+    targets = targets_of(answers, together, share)
+    posterior = discounted(together.clean_posterior, share)
+    together = replace(together, counts_as=share, clean_posterior=posterior)
+    return CrowdLearnt(together, alone, targets, held_out, history)
 
 
 def targets_of(answers: Answers, annotators: Annotators, counts_as: float = 1.0) -> FloatArray:
@@ -149,39 +161,38 @@ def targets_of(answers: Answers, annotators: Annotators, counts_as: float = 1.0)
     return normalised(prior + counts_as * answer_logs(answers, annotators.transitions))
 
 
-def answers_log_likelihood(
-    answers: Answers, transitions: FloatArray, clean_probs: FloatArray, weights: FloatArray
-) -> float:
-    """The mean of log sum_i g_i^a(x) T_a[i, y] over answers, each weighted by its row.
+def independent_share(
+    answers: Answers, annotators: Annotators, held_out: FloatArray, weights: FloatArray
+) -> tuple[float, float]:
+    """s, and twice the log-likelihood by which it fits better than 1.
 
-    The power a is the one that makes it largest: that a model is too sure, or not sure enough, is no reason
-    to prefer another.
+    The misfit of s is the sum of squares that a linear function of P_s(clean | answers) leaves of z(x). Where
+    s is not clearly better, it is 1.
     """
-    said = transitions[answers.who, :, answers.label]
-    counted = weights[answers.row] / weights[answers.row].sum()
+    root = np.sqrt(weights)[:, None]
+    count = weights.sum() ** 2 / (weights**2).sum()
 
-    def mean(power: float) -> float:
-        own = (powered(clean_probs, power)[answers.row] * said).sum(axis=1)
-        return float(counted @ np.log(np.maximum(own, LEAST_PROBABILITY)))
+    def misfit(log_share: float) -> float:
+        clean = root * targets_of(answers, annotators, float(np.exp(log_share)))
+        linear = np.linalg.lstsq(clean, root * held_out, rcond=None)[0]
+        return float(((root * held_out - clean @ linear) ** 2).sum())
 
-    return mean(_best_power(mean))
+    found = minimize_scalar(
+        misfit, bounds=(np.log(LEAST_SHARE), 0.0), method="bounded", options={"xatol": 1e-2}
+    )
+    least, whole = float(found.fun), misfit(0.0)
+    if least <= 0 or whole <= least:
+        return 1.0, 0.0
+    evidence = float(count * np.log(whole / least))
+    return (float(np.exp(found.x)), evidence) if evidence > CLEAR else (1.0, evidence)
 
 
 def sharpened(probs: FloatArray, clean_posterior: FloatArray, weights: FloatArray) -> FloatArray:
     """Predictions raised to the power that explains P(clean) best, (n, C)."""
 
-    def explained(power: float) -> float:
-        logs = np.log(np.maximum(powered(probs, power), LEAST_PROBABILITY))
-        return float(weights @ (clean_posterior * logs).sum(axis=1)) / float(weights.sum())
+    def unexplained(log_power: float) -> float:
+        logs = np.log(np.maximum(discounted(probs, float(np.exp(log_power))), LEAST_PROBABILITY))
+        return -float(weights @ (clean_posterior * logs).sum(axis=1)) / float(weights.sum())
 
-    return powered(probs, _best_power(explained))
-
-
-def powered(probs: FloatArray, power: float) -> FloatArray:
-    """Probabilities raised to a power, and normalised."""
-    return normalised(power * np.log(np.maximum(probs, LEAST_PROBABILITY)))
-
-
-def _best_power(value: Callable[[float], float]) -> float:
-    found = minimize_scalar(lambda log: -value(float(np.exp(log))), bounds=np.log(POWERS), method="bounded")
-    return float(np.exp(found.x))
+    found = minimize_scalar(unexplained, bounds=np.log(POWERS), method="bounded")
+    return discounted(probs, float(np.exp(found.x)))

@@ -75,9 +75,9 @@ def learn_from_answers(problem: Problem, answers: Answers, level: float = 0.9) -
     doubts: list[str] = []
     weights = problem.data.weights
 
-    def predict(targets: np.ndarray, name: str) -> np.ndarray:
+    def predict(targets: np.ndarray) -> np.ndarray:
         part = replace(problem, data=problem.data.with_targets(targets))
-        predicted = cross_fit(part, prefix=f"{name}-fold")
+        predicted = cross_fit(part)
         history.extend(predicted.history)
         doubts.extend(predicted.warnings)
         return np.concatenate([predicted.train_probs, predicted.valid_probs]).astype(np.float64)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from trevision.estimation import Answers, CrowdLearnt, learn_with_classifier
-from trevision.estimation.crowd_learning import COUNTS_AS
 from trevision.noise import FloatArray
 from trevision.refit.correction import weighted_copies
 from trevision.refit.models import FittedModel, cross_fit, fit_model
 from trevision.refit.selection import Task
 
 
-def learn_from_answers(task: Task, answers: Answers, level: float = 0.9, compare: bool = True) -> CrowdLearnt:
+def learn_from_answers(
+    task: Task, answers: Answers, level: float = 0.9, discount: bool = True
+) -> CrowdLearnt:
     """Annotators, and what the model is to learn, with the model's say on rows that it was not fitted on.
 
     Parameters
@@ -23,17 +24,16 @@ def learn_from_answers(task: Task, answers: Answers, level: float = 0.9, compare
         Who gave which label to which row.
     level : float, default=0.9
         The share of intervals that are to hold the truth.
-    compare : bool, default=True
-        Whether it is chosen how many independent answers an answer counts as. False: one.
+    discount : bool, default=True
+        Whether it is estimated how many independent answers an answer counts as. False: one.
     """
 
-    def predict(targets: FloatArray, _: str) -> FloatArray:
+    def predict(targets: FloatArray) -> FloatArray:
         training = weighted_copies(targets).times(task.weights)
         size, seed = task.num_classes, task.seed
         return cross_fit(task.estimator, task.x, training, task.folds, size, seed, task.n_jobs)
 
-    shares = COUNTS_AS if compare else COUNTS_AS[:1]
-    return learn_with_classifier(answers, predict, level=level, sample_weight=task.weights, counts_as=shares)
+    return learn_with_classifier(answers, predict, level=level, sample_weight=task.weights, discount=discount)
 
 
 def fit_on_targets(task: Task, targets: FloatArray) -> FittedModel:

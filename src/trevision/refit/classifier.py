@@ -67,8 +67,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         (the default beyond), `dual-t`, `hoc`, `anchor` or `counted`.
     revise : bool, default=True
         Whether T is estimated once more from the predictions of corrected models. The step is kept only if
-        held-out noisy labels become clearly likelier by it. With several labels a row: whether it is chosen
-        how many independent answers an answer counts as.
+        held-out noisy labels become clearly likelier by it. With several labels a row: whether it is
+        estimated how many independent answers an answer counts as.
     cv : int or splitter, default=5
         The number of stratified folds, or a scikit-learn splitter that holds out every row once.
     n_jobs : int or None, default=None
@@ -113,7 +113,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     Notes
     -----
     `auto` with five folds fits 36 models; a named correction with `revise=False` fits 6. Several labels a row
-    fit 16, or 6 with `revise=False`, which counts an answer as one. In the paper, T and
+    fit 6. In the paper, T and
     a network are revised together by gradient steps. A model without gradients cannot do that: it is fitted
     again instead.
 
@@ -311,9 +311,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         probs, codes = self.out_of_sample_
         if self.annotators_ is not None:
             crowd = self.annotators_
-            return issues_of_answers(
-                crowd.clean_posterior, codes, bootstrap, level, 0, self.classes_, crowd.converged
-            )
+            return issues_of_answers(crowd, codes, bootstrap, level, classes=self.classes_)
         return find_label_issues(
             probs,
             self.classes_[codes],
@@ -400,7 +398,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.classes_ = table.classes
         answers = Answers.of_table(table.codes, len(table.classes), table.names)
         task = self._task(x, answers.vote(), weights)
-        learnt = learn_from_answers(task, answers, compare=bool(self.revise))
+        learnt = learn_from_answers(task, answers, discount=bool(self.revise))
         self.annotators_ = learnt.annotators
         for doubt in learnt.annotators.warnings:
             self.warnings_.append(doubt)
@@ -416,7 +414,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             "independent ones"
         )
         self.correction_scores_ = {}
-        self.out_of_sample_ = (learnt.held_out, answers.vote(learnt.annotators.clean_posterior))
+        self.out_of_sample_ = (learnt.held_out, answers.vote())
         self.history_ += learnt.history
         self._fitted = fit_on_targets(task, learnt.targets)
         self.estimator_ = self._fitted.model

@@ -12,7 +12,7 @@ from trevision.data.progress import Progress as ReadingProgress
 from trevision.data.row_labels import RowLabels
 from trevision.estimation import BOOTSTRAP, Finding, RowSource, diagnose
 from trevision.files import DataError, write_atomically, write_json
-from trevision.issues import LabelIssues, find_label_issues
+from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.runs.issue_files import ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON
 from trevision.runs.noise_estimate import Watch, WatchedRows, listed, of_replicates
 from trevision.runs.run_folder import RunFolder
@@ -26,6 +26,18 @@ SCORED_BY = (
     "and for each part a network was trained on the others with plain cross-entropy, for the few "
     "epochs of the first stage. T and the clean posterior were then fitted to these predictions by maximum "
     "likelihood."
+)
+
+SCORED_BY_ANSWERS = (
+    "A row's label is the vote of its annotators, the first of those with equal votes. It was judged by "
+    "P(clean) from all answers to the row, each by its annotator's own T, and by networks that were not "
+    "trained on the row. The matrix estimated out of sample is that of the votes; an annotator's own T is in "
+    "the list of annotators."
+)
+INDEPENDENCE = (
+    "Annotators may share mistakes, which their answers cannot show. Judged by the classifier, an answer "
+    "counts as {counts_as:.2g} independent ones. The intervals reach from there to answers that are "
+    "independent; mistakes that the classifier shares with the annotators are not in them."
 )
 
 
@@ -72,6 +84,8 @@ def find_run_issues(
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder, data_dir, reading)
     class_names, settings = run.card.class_names, run.settings
+    if run.has_annotators:
+        return _issues_of_answers(run, bootstrap, level)
     if not run.has_probabilities:
         from trevision.runs.out_of_sample import predict_out_of_sample  # imports torch
 
@@ -83,7 +97,24 @@ def find_run_issues(
     findings = diagnose(predicted.probs, predicted.labels, issues.estimate, class_names, settings.seed)
     table = _table(issues, predicted.rows, class_names, run.labels)
     scored = RunIssues(table, issues, findings, class_names)
-    _write(run.path, scored, predicted.folds)
+    _write(run.path, scored, SCORED_BY.format(folds=predicted.folds))
+    return scored
+
+
+def _issues_of_answers(run: RunFolder, bootstrap: int, level: float) -> RunIssues:
+    """The votes of a run's annotators, judged by P(clean | answers, x)."""
+    class_names, labels, rows = run.card.class_names, run.labels, run.clean_rows
+    crowd = run.annotators
+    positions = labels.positions(rows)
+    if (positions < 0).any() or crowd.clean_posterior.shape != (len(rows), len(class_names)):
+        raise DataError(f"{run.path}: its files tell of different rows or classes; fit again")
+    issues = issues_of_answers(crowd, labels.codes[positions], bootstrap, level, run.settings.seed)
+    findings = [
+        Finding("annotators", "caution", None, f"{doubt[0].upper()}{doubt[1:]}.") for doubt in crowd.warnings
+    ]
+    findings.append(Finding("independence", "caution", None, INDEPENDENCE.format(counts_as=crowd.counts_as)))
+    scored = RunIssues(_table(issues, rows, class_names, labels), issues, findings, class_names)
+    _write(run.path, scored, SCORED_BY_ANSWERS)
     return scored
 
 
@@ -115,7 +146,7 @@ def _table(
     )
 
 
-def _write(folder: Path, scored: RunIssues, folds: int) -> None:
+def _write(folder: Path, scored: RunIssues, scored_by: str) -> None:
     table, estimate = scored.table, scored.issues.estimate
     write_atomically(folder / ISSUES_CSV, lambda path: table.to_csv(path, index=False, float_format="%.6g"))
     write_atomically(folder / ISSUES_PARQUET, lambda path: table.to_parquet(path, index=False))
@@ -136,6 +167,6 @@ def _write(folder: Path, scored: RunIssues, folds: int) -> None:
             "estimator": estimate.estimator,
             "converged": estimate.converged,
             "resampling": estimate.resampling,
-            "scored_by": SCORED_BY.format(folds=folds),
+            "scored_by": scored_by,
         },
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trevision.data.files.arrays import name_of, npz_members
-from trevision.estimation import Annotators
 from trevision.files import DataError, read_json, write_atomically, write_json
+
+if TYPE_CHECKING:
+    from trevision.estimation import Annotators
 
 ANNOTATORS_JSON, CLEAN_NPZ = "annotators.json", "clean.npz"
 
@@ -85,6 +87,8 @@ def read_annotators(folder: Path) -> Annotators:
     DataError
         If a file is missing or damaged.
     """
+    from trevision.estimation import Annotators  # imports scipy, which a run of one label a row does not need
+
     path = folder / ANNOTATORS_JSON
     stored, arrays = read_json(path), npz_members(folder / CLEAN_NPZ)
     try:

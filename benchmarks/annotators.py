@@ -2,9 +2,9 @@
 
 The sentiment answers of Rodrigues et al. (2013) in `$TREVISION_DATA/real-noise/sentiment`: 4,999 sentences,
 203 annotators, 27,746 answers. Compared are the vote of the majority, Dawid-Skene (crowd-kit), shares of
-votes, and ours, `learn_with_classifier`. Every arm trains the same logistic regression on TF-IDF, on its labels or
-probabilities. Features and strength of regularisation are chosen for each arm, from the same grid and by the
-same rule: five folds, and the likelihood of the answers to held-out rows. Five seeds of the folds.
+votes, and ours, `learn_with_classifier`. Every arm trains the same logistic regression on TF-IDF, on its
+labels or probabilities. Features and strength of regularisation are chosen for each arm, from the same grid
+and by the same rule: five folds, and the likelihood of the answers to held-out rows. Five seeds of the folds.
 
 Printed: the share of training labels that are right; the accuracy of the classifier on held-out training
 texts (folds) and on the test texts, whose labels are clean; and the difference of ours to each arm in the

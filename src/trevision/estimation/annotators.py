@@ -162,8 +162,8 @@ class Annotators:
     warnings : tuple of str
         What cannot be told from these answers, in sentences.
     counts_as : float
-        How many independent answers an answer counts as in `clean_posterior`; below 1 if annotators share
-        mistakes. Estimated by `learn_with_classifier`.
+        How many independent answers an answer counts as in `clean_posterior`; below 1 if answers to a hard
+        row go wrong together. Estimated by `learn_with_classifier`.
 
     Examples
     --------
@@ -250,7 +250,8 @@ def fit_annotators(
     given = answers if isinstance(answers, Answers) else Answers.of_table(answers, num_classes)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
-    weights = _row_weights(sample_weight, given.rows)
+    counted = check_weights(sample_weight, given.rows)
+    weights = np.ones(given.rows) if counted is None else counted
     log_prior = None if clean_probs is None else _log_probs(clean_probs, given)
     votes = given.votes()
     clean: FloatArray = votes / votes.sum(axis=1, keepdims=True)
@@ -310,15 +311,6 @@ def normalised(logs: FloatArray) -> FloatArray:
 def discounted(probs: FloatArray, power: float) -> FloatArray:
     """Probabilities (n, C) raised to a power, and normalised: below 1 they become less sure."""
     return normalised(power * np.log(np.maximum(probs, np.finfo(np.float64).tiny)))
-
-
-def _row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
-    """How often each row counts; those that count at all do so once on average."""
-    weights = check_weights(sample_weight, rows)
-    if weights is None:
-        return np.ones(rows)
-    scaled: FloatArray = weights * ((weights > 0).sum() / weights.sum())
-    return scaled
 
 
 def _log_probs(clean_probs: ArrayLike, given: Answers) -> FloatArray:

@@ -6,15 +6,16 @@
     4. T_a and P(clean | answers, x), with z; and what the classifier is to learn at last,
        P_s(clean | answers) ~ P(clean) prod_a T_a[i, y_na]^s.
 
-Mistakes that annotators share make P(clean) too sure: five answers tell as much as two independent ones. The
-answers themselves cannot tell, because a shared mistake is predicted well by the others who made it. The
-classifier is an outside witness. If it knows the answers only through the clean class,
+Where rows differ in how hard they are, the answers to a hard row go wrong together and P(clean) is too sure:
+five answers tell as much as two independent ones. The answers themselves hardly show it. The classifier is an
+outside witness. If it knows the answers only through the clean class,
 
     E[z(x) | answers] = sum_i P(clean = i | answers) E[z(x) | clean = i]
 
-is linear in the true P(clean | answers). s is the power for which z is nearest to a linear function of
-P_s(clean | answers). No true label takes part. Rows that are hard for both, people and classifier, make s too
-small, so the truth lies between s and 1.
+is linear in the true P(clean | answers). E[z | clean = i] is read off the rows whose answers are surest, as
+anchor points are. s is the power for which the equation holds best over all rows. No true label takes part.
+Rows that are hard for both, people and classifier, make s too small: the truth mostly lies between s and 1.
+A mistake that everybody makes, as surely as they are right elsewhere, is not seen at all.
 
 The classifier learns from the answers, and not from P(clean | answers, x): its own opinion would come back to
 it as a label.
@@ -44,8 +45,14 @@ from trevision.noise import FloatArray
 LEAST_SHARE = 0.05
 """The least that an answer may count."""
 
+SUREST = 0.2
+"""The share of a class's rows that E[z | clean] is read off: those whose answers are surest."""
+
 CLEAR = 6.63
 """By how much s must fit better than 1, in twice the log-likelihood: one in a hundred by chance."""
+
+LEAST_OPINION = 1e-3
+"""A classifier's probabilities below it count as it: many models say "impossible" too lightly."""
 
 POWERS = (0.1, 10.0)
 """The least and the greatest power that a classifier's probabilities are raised to."""
@@ -70,6 +77,13 @@ class CrowdLearnt:
         z(x), P(clean | x) by models that were not fitted on the row.
     history : list of dict
         What was done, step by step.
+
+    Examples
+    --------
+    >>> given = Answers.of_table([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]] * 5, 2)
+    >>> learnt = learn_with_classifier(given, lambda targets: np.full((20, 2), 0.5))
+    >>> learnt.targets.shape, learnt.annotators.counts_as
+    ((20, 2), 1.0)
     """
 
     annotators: Annotators
@@ -166,16 +180,17 @@ def independent_share(
 ) -> tuple[float, float]:
     """s, and twice the log-likelihood by which it fits better than 1.
 
-    The misfit of s is the sum of squares that a linear function of P_s(clean | answers) leaves of z(x). Where
-    s is not clearly better, it is 1.
+    The misfit of s is the sum of squares of z(x) - sum_i P_s(clean = i | answers) E[z | clean = i]. Where s
+    is not clearly better, it is 1.
     """
-    root = np.sqrt(weights)[:, None]
+    if np.ptp(held_out, axis=0).max() < LEAST_OPINION:
+        return 1.0, 0.0  # the classifier says the same of all rows
+    expected = _opinion_of_classes(answers, annotators, held_out, weights)
     count = weights.sum() ** 2 / (weights**2).sum()
 
     def misfit(log_share: float) -> float:
-        clean = root * targets_of(answers, annotators, float(np.exp(log_share)))
-        linear = np.linalg.lstsq(clean, root * held_out, rcond=None)[0]
-        return float(((root * held_out - clean @ linear) ** 2).sum())
+        left = held_out - targets_of(answers, annotators, float(np.exp(log_share))) @ expected
+        return float(weights @ (left**2).sum(axis=1))
 
     found = minimize_scalar(
         misfit, bounds=(np.log(LEAST_SHARE), 0.0), method="bounded", options={"xatol": 1e-2}
@@ -187,8 +202,27 @@ def independent_share(
     return (float(np.exp(found.x)), evidence) if evidence > CLEAR else (1.0, evidence)
 
 
+def _opinion_of_classes(
+    answers: Answers, annotators: Annotators, held_out: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """E[z | clean = i], (C, C), from the rows whose answers speak for class i most clearly."""
+    logs = answer_logs(answers, annotators.transitions)
+    likeliest = logs.argmax(axis=1)
+    lead = logs.max(axis=1) - np.partition(logs, -2, axis=1)[:, -2]
+    opinions = np.empty((answers.classes, answers.classes))
+    for label in range(answers.classes):
+        own = np.flatnonzero((likeliest == label) & (weights > 0))
+        if len(own) == 0:  # nothing is known, and nothing depends on it
+            opinions[label] = np.eye(answers.classes)[label]
+            continue
+        surest = own[np.argsort(-lead[own], kind="stable")[: max(1, round(SUREST * len(own)))]]
+        opinions[label] = np.average(held_out[surest], axis=0, weights=weights[surest])
+    return opinions
+
+
 def sharpened(probs: FloatArray, clean_posterior: FloatArray, weights: FloatArray) -> FloatArray:
     """Predictions raised to the power that explains P(clean) best, (n, C)."""
+    probs = np.maximum(probs, LEAST_OPINION)
 
     def unexplained(log_power: float) -> float:
         logs = np.log(np.maximum(discounted(probs, float(np.exp(log_power))), LEAST_PROBABILITY))

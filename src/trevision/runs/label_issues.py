@@ -35,9 +35,9 @@ SCORED_BY_ANSWERS = (
     "the list of annotators."
 )
 INDEPENDENCE = (
-    "Annotators may share mistakes, which their answers cannot show. Judged by the classifier, an answer "
-    "counts as {counts_as:.2g} independent ones. The intervals reach from there to answers that are "
-    "independent; mistakes that the classifier shares with the annotators are not in them."
+    "Answers to a hard row go wrong together. Judged by the classifier, an answer counts as {counts_as:.2g} "
+    "independent ones; the intervals reach from there to answers that are independent. Mistakes that all "
+    "annotators make alike cannot be seen, and are not in them."
 )
 
 

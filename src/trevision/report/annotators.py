@@ -124,7 +124,7 @@ def _disagreements(run: RunFolder) -> list[Disagreement]:
             Disagreement(
                 row,
                 str(labels.names[position]) if known and labels.names is not None else str(row),
-                ", ".join(f"{count} of {label}" for label, count in votes.most_common()),
+                ", ".join(f"{label} ({count})" for label, count in votes.most_common()),
                 told + (", …" if len(said) > MOST_ANSWERS else ""),
                 classes[best],
                 float(crowd.clean_posterior[place, best]),

@@ -31,14 +31,14 @@ SCORED_BY = (
 SCORED_BY_ANSWERS = (
     "A row's label is the vote of its annotators, the first of those with equal votes. It was judged by "
     "P(clean) from all answers to the row, each by its annotator's own T, and by networks that were not "
-    "trained on the row. The matrix estimated out of sample is that of the votes; an annotator's own T is in "
-    "the list of annotators."
+    "trained on the row. T is that of the votes, counted by it; an annotator's own T is in annotators.json."
 )
-INDEPENDENCE = (
-    "Answers to a hard row go wrong together. Judged by the classifier, an answer counts as {counts_as:.2g} "
-    "independent ones; the intervals reach from there to answers that are independent. Mistakes that all "
-    "annotators make alike cannot be seen, and are not in them."
+TOGETHER = (
+    "Answers to a hard row go wrong together: judged by the classifier, an answer counts as {counts_as:.2g} "
+    "independent ones. The intervals reach from there to answers that are independent. "
 )
+APART = "Annotators seem to err independently, judged by the classifier. "
+ALIKE = "Mistakes that all annotators make alike cannot be seen, and are in no number here."
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,8 @@ def _issues_of_answers(run: RunFolder, bootstrap: int, level: float) -> RunIssue
     findings = [
         Finding("annotators", "caution", None, f"{doubt[0].upper()}{doubt[1:]}.") for doubt in crowd.warnings
     ]
-    findings.append(Finding("independence", "caution", None, INDEPENDENCE.format(counts_as=crowd.counts_as)))
+    judged = TOGETHER.format(counts_as=crowd.counts_as) if crowd.counts_as < 1 else APART
+    findings.append(Finding("independence", "caution", None, judged + ALIKE))
     scored = RunIssues(_table(issues, rows, class_names, labels), issues, findings, class_names)
     _write(run.path, scored, SCORED_BY_ANSWERS)
     return scored

@@ -8,7 +8,8 @@ and by the same rule: five folds, and the likelihood of the answers to held-out 
 
 Printed: the share of training labels that are right; the accuracy of the classifier on held-out training
 texts (folds) and on the test texts, whose labels are clean; and the difference of ours to each arm in the
-same rows, with its standard error over rows. The truth takes no part in any training or choice.
+same rows, with its standard error over rows; how many votes are wrong, estimated and in truth. The truth
+takes no part in any training or choice.
 """
 
 from __future__ import annotations
@@ -117,11 +118,16 @@ def train(data: Sentiment, transitions: np.ndarray, targets: np.ndarray, seed: i
     return Trained(targets.argmax(axis=1), probs.argmax(axis=1), test, f"{name}, C = {model.C:g}")
 
 
-def train_ours(data: Sentiment, transitions: np.ndarray, seed: int) -> tuple[Trained, float]:
+def train_ours(data: Sentiment, transitions: np.ndarray, seed: int) -> tuple[Trained, dict[str, float]]:
     learnt = learn_with_classifier(data.answers, lambda targets: tuned(data, transitions, targets, seed)[0])
     trained = train(data, transitions, learnt.targets, seed)
     trained.labels = learnt.annotators.clean_posterior.argmax(axis=1)
-    return trained, learnt.annotators.counts_as
+    crowd, each, vote = learnt.annotators, np.arange(len(data.truth)), data.answers.vote()
+    told = {"an answer counts as": crowd.counts_as}
+    for name, clean in (("", crowd.clean_posterior), (" if independent", crowd.independent_posterior)):
+        told[f"wrong votes{name}"] = float((1 - clean[each, vote]).sum())
+        told[f"log loss of P(clean){name}"] = float(-np.log(clean[each, data.truth].clip(1e-9)).mean())
+    return trained, told
 
 
 def arms(data: Sentiment, given: pd.DataFrame, ids: pd.Series) -> dict[str, np.ndarray]:
@@ -146,17 +152,20 @@ def main() -> None:
     transitions = fit_annotators(data.answers, CLASSES).transitions
     targets = arms(data, given, ids)
     results: dict[str, list[Trained]] = {name: [] for name in (*targets, OURS)}
-    shares = []
+    told: list[dict[str, float]] = []
     steps = [(seed, name) for seed in SEEDS for name in (*targets, OURS)]
     for seed, name in track(steps, "arms", console=Console(stderr=True)):
         if name == OURS:
-            trained, share = train_ours(data, transitions, seed)
-            shares.append(share)
+            trained, numbers = train_ours(data, transitions, seed)
+            told.append(numbers)
         else:
             trained = train(data, transitions, targets[name], seed)
         results[name].append(trained)
     _print(data, results)
-    print(f"an answer counts as {np.mean(shares):.3f} ± {np.std(shares, ddof=1):.3f} independent ones")
+    for name in told[0]:
+        values = [numbers[name] for numbers in told]
+        print(f"{name}: {np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}")
+    print(f"wrong votes in truth: {(data.answers.vote() != data.truth).sum()}")
 
 
 def _print(data: Sentiment, results: dict[str, list[Trained]]) -> None:

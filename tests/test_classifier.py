@@ -40,8 +40,17 @@ def shortened(*problem) -> Schedule:
     return replace(schedule, **phases, folds=2)
 
 
-# No check is expected to fail. They are hundreds of fits about the interface, so a short training will do.
-@parametrize_with_checks([TRevisionClassifier()])
+def expected_failures(estimator) -> dict[str, str]:
+    reason = (
+        "batches are drawn at random: a row of weight 2 is in one batch of an epoch, a row given twice in "
+        "two. "
+        "That a weight of 0 is the row left out holds to the bit, and is tested in test_sample_weight.py"
+    )
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
+# They are hundreds of fits about the interface, so a short training will do.
+@parametrize_with_checks([TRevisionClassifier()], expected_failed_checks=expected_failures)
 def test_scikit_learns_own_checks_pass(estimator, check, monkeypatch):
     monkeypatch.setitem(SCHEDULES, "quick", shortened)
     check(estimator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +14,19 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
+from trevision.arguments import answer_table, check_weights
+from trevision.data.files.annotator_files import has_annotators, read_annotators, write_annotators
 from trevision.data.files.array_dataset import features
 from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.data.noisy import split
-from trevision.estimation import BOOTSTRAP
+from trevision.estimation import BOOTSTRAP, Answers
 from trevision.files import write_json
-from trevision.issues import LabelIssues, find_label_issues
+from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
+from trevision.methods.answered import METHOD as ANSWERS_METHOD
+from trevision.methods.answered import check_choices_for_answers, learn_from_answers
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import Options
 from trevision.methods.problem import Learned, NetworkMaker, network_seed
@@ -37,6 +42,8 @@ from trevision.training.progress import LineProgress, NoProgress
 from trevision.training.runtime import Runtime, launch
 
 Network = str | nn.Module | Callable[[], nn.Module]
+
+DEFAULT_METHOD = "reweight-r"
 
 
 # Without type information of scikit-learn, its classes are Any to a type checker.
@@ -101,9 +108,15 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Why the training ended.
     warnings_ : list of str
         Doubts about the result, in sentences.
+    annotators_ : Annotators or None
+        With several labels a row: T of each annotator, how often each is right, and P(clean) of every row.
+        `transition_matrix_` is then that of the crowd.
+    rows_ : ndarray of int
+        The rows of `fit` that took part: those of a positive weight.
     out_of_sample_ : tuple of ndarray, or None
-        P(noisy | x) of every row in `fit`, by a network that was not trained on it, and the codes of the
-        noisy labels. None if T was estimated without these predictions, and after `load`.
+        P(noisy | x) of these rows, by a network that was not trained on them, and the codes of the noisy
+        labels. With several labels a row: P(clean | x), and the vote of the annotators. None if T was
+        estimated without these predictions, and after `load`.
 
     References
     ----------
@@ -125,7 +138,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "reweight-r",
+        method: str = DEFAULT_METHOD,
         *,
         network: Network | None = None,
         schedule: str | Schedule = "quick",
@@ -164,15 +177,22 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, *, clean_X: Any = None, clean_y: Any = None) -> TRevisionClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, clean_X: Any = None, clean_y: Any = None
+    ) -> TRevisionClassifier:
         """Learn from rows with noisy labels.
 
         Parameters
         ----------
         X : array-like of shape (n, features) or (n, channels, height, width)
             The rows: a table, or images.
-        y : array-like of shape (n,)
-            Their labels, partly wrong, of any values.
+        y : array-like of shape (n,) or (n, annotators)
+            Their labels, partly wrong, of any values. With two columns or more, each column holds the answers
+            of an annotator (a frame's columns name them), with None, NaN or, among numbers, -1 where there is
+            no answer. P(clean) is then learnt by cross-entropy, and choices about T must be left out.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts, in training, in selecting the epoch and in estimating T. Only ratios
+            matter. A row of weight 0 takes no part at all.
         clean_X, clean_y : array-like, optional
             Rows with right labels, and these labels. They select the epoch instead of the noisy validation
             labels.
@@ -197,16 +217,30 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             mentor=self.mentor,
             estimator=self.estimator,
         )
-        check_options(options, self.method)
         if not isinstance(self.prior, Prior | None):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
-        _refuse_missing(y)
-        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
-        y = column_or_1d(y, warn=True)
-        _refuse_fractions(y)
-        check_classification_targets(y)
-        self.classes_, labels = encode_labels(y)
-        x = features(X, precise=True)
+        table = answer_table(y, _num_samples(X)) if hasattr(X, "__len__") else None
+        if table is None:
+            check_options(options, self.method)
+            _refuse_missing(y)
+            X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
+            y = column_or_1d(y, warn=True)
+            _refuse_fractions(y)
+            check_classification_targets(y)
+        else:
+            check_choices_for_answers(self.method, DEFAULT_METHOD, options, self.prior)
+            X = validate_data(self, X, allow_nd=True, ensure_min_samples=2)
+        weights = check_weights(sample_weight, len(X))
+        self.rows_ = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+        weights = None if weights is None else weights[self.rows_]
+        x = features(X if weights is None else X[self.rows_], precise=True)
+        answers = None
+        if table is None:
+            self.classes_, labels = encode_labels(y if weights is None else y[self.rows_])
+        else:
+            self.classes_ = table.classes
+            answers = Answers.of_table(table.codes[self.rows_], len(table.classes), table.names)
+            labels = answers.vote()
         seed = int(check_random_state(self.random_state).randint(2**31))
         data = split(
             x,
@@ -214,13 +248,14 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.validation_share,
             num_classes=len(self.classes_),
             random_state=np.random.default_rng([seed, 2]),
+            weights=weights,
         )
         data = replace(data, **self._trusted_set(clean_X, clean_y))
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
         problem = pose(
-            self.method,
+            self.method if answers is None else ANSWERS_METHOD,
             data,
             make_network=self._network_maker(tuple(x.shape[1:]), seed),
             standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
@@ -233,13 +268,24 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             options=options,
             prior=self.prior,
         )
-        problem = with_out_of_sample(problem)
-        self._keep(method(problem))
-        self.out_of_sample_ = None
-        if problem.out_of_sample is not None:
-            probs, codes = problem.out_of_sample.rows(data)
-            order = np.argsort(np.concatenate([data.train_rows, data.valid_rows]))
-            self.out_of_sample_ = (probs[order], codes[order])
+        self.out_of_sample_, self.annotators_ = None, None
+        placed = np.concatenate([data.train_rows, data.valid_rows])
+        order = np.argsort(placed)
+        if answers is not None:
+            learned, crowd = learn_from_answers(problem, answers.take(placed))
+            for doubt in crowd.annotators.warnings:
+                warnings.warn(doubt, UserWarning, stacklevel=2)
+            self._keep(learned)
+            self.annotators_ = replace(
+                crowd.annotators, clean_posterior=crowd.annotators.clean_posterior[order]
+            )
+            self.out_of_sample_ = (crowd.held_out[order], labels)
+        else:
+            problem = with_out_of_sample(problem)
+            self._keep(method(problem))
+            if problem.out_of_sample is not None:
+                probs, codes = problem.out_of_sample.rows(data)
+                self.out_of_sample_ = (probs[order], codes[order])
         self.shape_ = tuple(x.shape[1:])
         return self
 
@@ -316,7 +362,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         LabelIssues
-            Rows are numbered as in `fit`; `to_frame` has the labels of `fit`.
+            For the rows of a positive weight, each counted once; `to_frame` has their numbers and labels in
+            `fit`. With several labels a row, the vote of the annotators is judged by
+            `annotators_.clean_posterior`.
 
         Raises
         ------
@@ -330,7 +378,15 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "makes with estimator='latent', or any other but 'anchor', for more rows than folds; "
                 "trevision.find_label_issues takes probabilities of your own"
             )
-        return _issues(self.out_of_sample_, self.classes_, bootstrap, level)
+        probs, codes = self.out_of_sample_
+        if self.annotators_ is not None:
+            crowd = self.annotators_
+            found = issues_of_answers(crowd, codes, bootstrap, level, classes=self.classes_)
+        else:
+            found = find_label_issues(
+                probs, self.classes_[codes], bootstrap=bootstrap, level=level, classes=self.classes_
+            )
+        return replace(found, rows=self.rows_)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted classifier to a folder: safetensors and JSON, nothing executable.
@@ -362,6 +418,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "noise_rate": self.noise_rate_,
         }
         config = {"method": self.method, "model": card.to_json(), "fitted": fitted}
+        if self.annotators_ is not None:
+            write_annotators(folder, self.annotators_, self.rows_, self.classes_)
         write_json(folder / "config.json", config)
 
     @classmethod
@@ -396,6 +454,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.warnings_ = fitted.get("warnings", [])
         model.noise_rate_ = fitted.get("noise_rate")
         model.out_of_sample_ = None
+        model.annotators_ = read_annotators(Path(folder)) if has_annotators(Path(folder)) else None
         return model
 
     def _keep(self, learned: Learned) -> None:
@@ -463,10 +522,3 @@ def _refuse_fractions(y: np.ndarray) -> None:
             f"Unknown label type: y must hold classes, got fractions such as {first:g}; measurements must be "
             "put into classes first"
         )
-
-
-def _issues(
-    predicted: tuple[np.ndarray, np.ndarray], classes: np.ndarray, bootstrap: int, level: float
-) -> LabelIssues:
-    probs, codes = predicted
-    return find_label_issues(probs, classes[codes], bootstrap=bootstrap, level=level, classes=classes)

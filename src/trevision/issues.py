@@ -18,8 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from trevision.estimation import (
     BOOTSTRAP,
+    Annotators,
     Estimate,
     RowSource,
+    Solution,
+    check_choices,
     clean_given_label,
     estimate,
 )
@@ -58,6 +61,8 @@ class LabelIssues:
         T, how many labels are wrong, and error bars.
     classes : ndarray of shape (C,) or None
         The values of the labels by their codes; None where the codes are the labels.
+    rows : ndarray of int or None
+        The number of each row in a table; None for 0 to n - 1.
 
     Examples
     --------
@@ -79,6 +84,7 @@ class LabelIssues:
     order: IntArray
     estimate: Estimate
     classes: NDArray[Any] | None = None
+    rows: IntArray | None = None
 
     @property
     def wrong(self) -> tuple[float, float | None, float | None]:
@@ -117,7 +123,7 @@ class LabelIssues:
         """The columns of the table for rows that are the first of `order`."""
         return {
             "rank": np.arange(1, len(rows) + 1),
-            "row": rows,
+            "row": rows if self.rows is None else self.rows[rows],
             "given": self._values(self.given[rows]),
             "suggested": self._values(self.suggested[rows]),
             "p_given": self.p_given[rows],
@@ -202,8 +208,126 @@ def find_label_issues(
         p_given[where] = clean[each, labels]
         suggested[where] = clean.argmax(axis=1)
         p_suggested[where] = clean[each, suggested[where]]
+    return _ranked(rows.labels, suggested, p_given, p_suggested, noise, classes)
+
+
+def issues_of_answers(
+    annotators: Annotators,
+    given: IntArray,
+    bootstrap: int = BOOTSTRAP,
+    level: float = 0.9,
+    random_state: int | np.random.Generator = 0,
+    classes: ArrayLike | None = None,
+) -> LabelIssues:
+    """Rank one label a row by P(clean), which is known from the answers of several annotators.
+
+    T is that of the labels given, counted by P(clean). Its intervals tell how much other rows would change
+    it, and they reach from P(clean) as it is to P(clean) if annotators erred independently: that assumption
+    matters more than the rows.
+
+    Parameters
+    ----------
+    annotators : Annotators
+        With P(clean | answers) or P(clean | answers, x) of n rows.
+    given : ndarray of int, shape (n,)
+        The label to judge, such as the vote of the annotators.
+    bootstrap, level, random_state, classes
+        As for `find_label_issues`.
+
+    Returns
+    -------
+    LabelIssues
+
+    Examples
+    --------
+    >>> from trevision.estimation import fit_annotators
+    >>> answers = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 0], [1, 1, 0]] * 5)
+    >>> issues = issues_of_answers(fit_annotators(answers, 2), np.zeros(20, dtype=int), bootstrap=0)
+    >>> sorted(issues.order[:10] % 4) == [1, 1, 1, 1, 1, 3, 3, 3, 3, 3]
+    True
+    """
+    check_choices(None, bootstrap, level)
+    clean = annotators.clean_posterior
+    joint = _joint(clean, given)
+    transition, class_prior, rate = _of_joint(joint)
+    low: list[Any] = [None] * 3
+    high: list[Any] = [None] * 3
+    if bootstrap:
+        surest = annotators.independent_posterior
+        low, high = _ends((clean, surest), given, bootstrap, level, np.random.default_rng(random_state))
+    noise = Estimate(
+        transition=transition,
+        transition_low=low[0],
+        transition_high=high[0],
+        class_prior=class_prior,
+        class_prior_low=low[1],
+        class_prior_high=high[1],
+        noise_rate=rate,
+        noise_rate_low=low[2],
+        noise_rate_high=high[2],
+        joint=joint,
+        rows=len(clean),
+        estimator="annotators",
+        level=level,
+        bootstrap=bootstrap,
+        resampling="rows" if bootstrap else None,
+        converged=annotators.converged,
+        solution=Solution(transition, class_prior, counts=joint, converged=annotators.converged),
+    )
+    each = np.arange(len(clean))
+    suggested: IntArray = clean.argmax(axis=1)
+    return _ranked(given, suggested, clean[each, given], clean[each, suggested], noise, classes)
+
+
+def _ends(
+    posteriors: tuple[FloatArray, ...],
+    given: IntArray,
+    bootstrap: int,
+    level: float,
+    rng: np.random.Generator,
+) -> tuple[list[Any], list[Any]]:
+    """The least and greatest quantiles by any posterior: of T, P(clean) and the share of wrong labels."""
+    rows = len(given)
+    draws: list[list[tuple[Any, ...]]] = [[] for _ in posteriors]
+    for _ in range(bootstrap):
+        counts = rng.multinomial(rows, np.full(rows, 1 / rows))
+        for drawn, posterior in zip(draws, posteriors, strict=True):
+            drawn.append(_of_joint(_joint(posterior, given, counts)))
+    low, high = [], []
+    for kind in range(3):
+        values = [np.array([replicate[kind] for replicate in drawn]) for drawn in draws]
+        low.append(np.min([np.quantile(value, (1 - level) / 2, axis=0) for value in values], axis=0))
+        high.append(np.max([np.quantile(value, (1 + level) / 2, axis=0) for value in values], axis=0))
+    low[2], high[2] = float(low[2]), float(high[2])
+    return low, high
+
+
+def _joint(clean_posterior: FloatArray, given: IntArray, counts: IntArray | None = None) -> FloatArray:
+    """The expected number of rows with clean label i and given label j, (C, C), each row `counts` times."""
+    weighted = clean_posterior if counts is None else clean_posterior * counts[:, None]
+    size = clean_posterior.shape[1]
+    return np.stack([weighted[given == label].sum(axis=0) for label in range(size)], axis=1)
+
+
+def _of_joint(joint: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """T, P(clean) and the share of wrong labels. A class without rows is taken to have right labels."""
+    totals = joint.sum(axis=1)
+    known = np.where(totals[:, None] > 0, joint, np.eye(len(joint)))
+    transition: FloatArray = known / known.sum(axis=1, keepdims=True)
+    return transition, totals / totals.sum(), float(1 - joint.trace() / joint.sum())
+
+
+def _ranked(
+    given: IntArray,
+    suggested: IntArray,
+    p_given: FloatArray,
+    p_suggested: FloatArray,
+    noise: Estimate,
+    classes: ArrayLike | None,
+) -> LabelIssues:
+    """The issues in their order, and as many of them suspect as labels are estimated to be wrong."""
     order: IntArray = np.argsort(p_given, kind="stable")
-    suspect = np.zeros(len(rows), dtype=bool)
-    suspect[order[: round(len(rows) * noise.noise_rate)]] = True
+    suspect = np.zeros(len(given), dtype=bool)
+    suspect[order[: round(len(given) * noise.noise_rate)]] = True
     values = None if classes is None else np.asarray(classes)
-    return LabelIssues(rows.labels, suggested, p_given, p_suggested, suspect, order, noise, values)
+    return LabelIssues(given, suggested, p_given, p_suggested, suspect, order, noise, values)

@@ -36,6 +36,10 @@ NO_LABEL = torch.iinfo(torch.int64).min
 # An inverse with a larger condition number turns rounding errors of 1e-7 into errors of a tenth.
 CONDITION_LIMIT = 1e6
 
+# The published weights of the two terms that keep a T learnt from the start from being arbitrary.
+VOLUME_WEIGHT = 1e-4
+TOTAL_VARIATION_WEIGHT = 0.1
+
 
 def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Plain cross-entropy against the labels as they are given.
@@ -64,6 +68,40 @@ def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction 
     """
     _check_shapes(logits, noisy_labels)
     return F.cross_entropy(logits, noisy_labels.long(), reduction=reduction, ignore_index=NO_LABEL)
+
+
+def soft_cross_entropy(logits: Tensor, clean_probs: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    """Cross-entropy against what the clean label probably is.
+
+    loss = -sum_i P(clean = i) log g_i
+
+    It is the loss of weighted copies: the row once for each class, weighted by the probability of that class.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n, C)
+        The network's output. g is its softmax.
+    clean_probs : Tensor of shape (n, C)
+        P(clean) of each row.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What is returned: the mean or the sum over the rows, or one loss a row.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or (n,) without a reduction.
+
+    Examples
+    --------
+    >>> logits, clean = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    >>> round(soft_cross_entropy(logits, clean).item(), 4)
+    0.4701
+    """
+    if logits.ndim != 2 or clean_probs.shape != logits.shape:
+        raise ValueError(
+            f"logits and clean_probs must be (n, C), got {tuple(logits.shape)} and {tuple(clean_probs.shape)}"
+        )
+    return _reduce(-(clean_probs * F.log_softmax(_single_or_double(logits), dim=1)).sum(dim=1), reduction)
 
 
 def forward_nll(
@@ -336,7 +374,11 @@ def symmetric_of_log_prob(
 
 
 def volume_nll(
-    logits: Tensor, noisy_labels: Tensor, transition: Tensor | ArrayLike, *, volume_weight: float = 1e-4
+    logits: Tensor,
+    noisy_labels: Tensor,
+    transition: Tensor | ArrayLike,
+    *,
+    volume_weight: float = VOLUME_WEIGHT,
 ) -> Tensor:
     """The Forward loss, and the volume of `transition` to be kept small while that is learnt too.
 
@@ -384,7 +426,11 @@ def log_volume(transition: Tensor) -> Tensor:
 
 
 def total_variation_nll(
-    logits: Tensor, noisy_labels: Tensor, transition: Tensor | ArrayLike, *, gamma: float = 0.1
+    logits: Tensor,
+    noisy_labels: Tensor,
+    transition: Tensor | ArrayLike,
+    *,
+    gamma: float = TOTAL_VARIATION_WEIGHT,
 ) -> Tensor:
     """The Forward loss, less what rewards predictions for being far apart.
 
@@ -528,8 +574,8 @@ class BackwardLoss(nn.Module):
         super().__init__()
         self.register_buffer("inverse", invert(_checked(transition)))
 
-    def forward(self, logits: Tensor, noisy_labels: Tensor) -> Tensor:
-        return _backward(logits, noisy_labels, self.inverse, "mean")
+    def forward(self, logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+        return _backward(logits, noisy_labels, self.inverse, reduction)
 
 
 class ReweightLoss(nn.Module):

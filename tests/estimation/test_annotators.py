@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from trevision.estimation.annotators import MISSING, fit_annotators
+from trevision.arguments import MISSING
+from trevision.estimation.annotators import Answers, fit_annotators
 from trevision.noise import corrupt
 
 CLASSES = 3
@@ -108,7 +109,7 @@ def test_what_answers_cannot_tell_is_said():
     alone = np.full((6, 2), MISSING)
     alone[:3, 0], alone[3:, 1] = [0, 1, 0], [1, 1, 0]
     assert "no row has answers of two annotators" in fit_annotators(alone, 2).warnings[0]
-    assert fit_annotators(alone, 2, np.full((6, 2), 0.5)).warnings == ()
+    assert "rests on the classifier alone" in fit_annotators(alone, 2, np.full((6, 2), 0.5)).warnings[0]
     assert "all annotators agree" in fit_annotators(np.array([[0, 0], [1, 1]]), 2).warnings[0]
 
 
@@ -126,3 +127,40 @@ def test_answers_of_another_form_are_refused(answers, message):
         fit_annotators(answers, 2)
     with pytest.raises(ValueError, match=r"clean_probs must be \(1, 2\)"):
         fit_annotators(np.array([[0, 1]]), 2, np.ones((3, 2)))
+
+
+def test_answers_are_numbered_and_voted_as_a_loop_says():
+    _, answers, _ = planted(3, rows=60)
+    given = Answers.of_table(answers, CLASSES, names=[f"person {a}" for a in range(8)])
+    assert given.names[7] == "person 7"
+    taken = given.take(np.array([5, 0, 59]))
+    for place, row in enumerate((5, 0, 59)):
+        said = [label for label in answers[row] if label != MISSING]
+        assert taken.votes()[place].tolist() == [said.count(label) for label in range(CLASSES)]
+        assert taken.vote()[place] == max(range(CLASSES), key=said.count)
+    again = fit_annotators(given, CLASSES)
+    assert np.array_equal(again.clean_posterior, fit_annotators(answers, CLASSES).clean_posterior)
+    assert again.names == given.names
+
+
+def test_rows_count_by_their_weights():
+    """Rows with weight 2 are rows given twice, and weight 0 leaves them out, but for their P(clean)."""
+    _, answers, _ = planted(4, rows=300)
+    weights = np.random.default_rng(0).integers(0, 3, size=300)
+    weighted = fit_annotators(answers, CLASSES, sample_weight=weights)
+    repeated = fit_annotators(np.repeat(answers, weights, axis=0), CLASSES)
+    for name in ("transitions", "class_prior", "right", "right_low"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), atol=1e-4)
+    assert weighted.clean_posterior.shape == (300, CLASSES)
+    with pytest.raises(ValueError, match="sample_weight must not be negative, got -1 in row 0"):
+        fit_annotators(answers, CLASSES, sample_weight=-np.ones(300))
+
+
+def test_an_annotator_with_one_answer_is_named():
+    _, answers, _ = planted(2)
+    answers = np.column_stack([answers, np.full((len(answers), 2), MISSING)])
+    answers[0, -1] = 1
+    given = Answers.of_table(answers, CLASSES, names=[*"abcdefgh", "silent", "newcomer"])
+    silent, single = fit_annotators(given, CLASSES).warnings
+    assert silent.startswith("annotator silent gave no answer")
+    assert single.startswith("annotator newcomer gave one answer: what is said of them is nearly")

@@ -48,9 +48,9 @@ def test_the_first_revision_epoch_has_the_released_loss_of_that_epochs_order(blo
     seen = []
     released = losses.released_revision_nll
 
-    def spy(logits, labels, initial, delta):
+    def spy(logits, labels, initial, delta, **options):
         seen.append((logits.detach(), labels, initial, delta.detach()))
-        return released(logits, labels, initial, delta)
+        return released(logits, labels, initial, delta, **options)
 
     monkeypatch.setattr(losses, "released_revision_nll", spy)
     learned, paper = learn(blobs, revision_loss="released"), learn(blobs, revision_loss="eq3")

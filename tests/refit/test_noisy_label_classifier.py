@@ -255,7 +255,8 @@ def test_a_class_in_place_of_a_model_is_refused(pairs):
 @pytest.mark.parametrize(
     ("y", "weights", "message"),
     [
-        (np.zeros((6, 2)), None, "1d array"),
+        (np.zeros((6, 2)), None, "at least two classes, got only 0"),
+        (np.zeros((6, 2, 2)), None, r"\(n, annotators\) answers, got shape \(6, 2, 2\)"),
         (np.zeros(6), None, "at least two classes"),
         (np.arange(5) % 2, None, "one length, got 6 and 5"),
         (np.arange(6) % 2, [1, 1, -2, 1, 1, 1], "must not be negative, got -2 in row 2"),

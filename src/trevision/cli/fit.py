@@ -45,6 +45,8 @@ def fit(
     $ trevision fit customers.csv --label-column churned --name-column customer --out runs/churn
     $ trevision fit reviews.parquet --label-column stars --text-column review --out runs/reviews
     $ trevision fit customers.csv --label-column churned --model boosting --out runs/boosted
+    $ trevision fit answers.csv --label-column label --id-column id --annotator-column who
+        --rows-source texts.csv --text-column text --out runs/crowd    (several labels a row)
     $ trevision fit photos/ --image-size 32 --out runs/photos      (photos/cat/1.jpg, photos/dog/2.jpg, ...)
     $ trevision fit my-data.npz --out runs/mine                    (labels are noisy as they are)
     $ trevision fit digits --noise sym-50 --out runs/digits
@@ -82,8 +84,20 @@ def fit(
         rows.append(("T error, initial", number(result["initial_transition_error"])))
         if result.get("uses_transition", True):  # older results do not say
             rows.append(("T error, learnt", number(result["transition_error"])))
-    held_out = "held-out noisy labels" if "correction" in result else "noisy validation labels"
-    rows.append((f"accuracy on {held_out}", accuracy(result["noisy_validation_accuracy"])))
+    crowd = result.get("annotators")
+    if crowd is not None:
+        rows.append(
+            ("annotators, answers, rows", f"{crowd['annotators']}, {crowd['answers']}, {crowd['rows']}")
+        )
+        rows.append(("right answers", accuracy(crowd["right"])))
+        least, most = accuracy(crowd["least_right"]), accuracy(crowd["most_right"])
+        rows.append(("of one annotator", f"{least} to {most}"))
+    judged = "noisy validation labels"
+    if crowd is not None:
+        judged = "held-out rows, by P(clean)"
+    elif "correction" in result:
+        judged = "held-out noisy labels"
+    rows.append((f"accuracy on {judged}", accuracy(result["noisy_validation_accuracy"])))
     if "correction" in result:
         rows.append(("seconds", f"{result['seconds']:.0f}"))
     else:

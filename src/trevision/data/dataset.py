@@ -12,6 +12,7 @@ from trevision.files import DataError
 
 if TYPE_CHECKING:
     from trevision.data.files.preprocessing import Preprocessing
+    from trevision.estimation import Answers
 
 Values = Any
 """Rows or labels: a tensor or `ImageFiles`, or a numpy array where torch is not needed."""
@@ -55,6 +56,8 @@ class Dataset:
         Sentences about rows or values that were left out or repaired.
     preprocessing
         The preprocessing of a table's columns; None for other data.
+    answers
+        With several labels a row, who gave which label to which training row; `train_y` is their vote.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Dataset:
     row_numbers: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
+    answers: Answers | None = None
 
     @property
     def num_classes(self) -> int:

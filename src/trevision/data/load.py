@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from trevision.data.dataset import Dataset, SourceRows
+from trevision.data.files.answers import open_source
 from trevision.data.files.array_dataset import read_npz, read_npz_rows
 from trevision.data.files.image_dataset import read_image_rows, read_images
 from trevision.data.files.image_lists import list_folder, list_table, path_column
@@ -55,10 +57,15 @@ def load(
     if kind == "folder":
         return read_images(list_folder(Path(source).expanduser()), reading, progress)
     if kind == "table":
-        table = open_table(source)
+        table, reading, given = open_source(source, reading)
         if path_column(table, reading) is None:
-            return as_tensors(read_table(table, reading, progress, preprocessing))
-        return read_images(list_table(table, reading), reading, progress)
+            dataset = as_tensors(read_table(table, reading, progress, preprocessing))
+        else:
+            dataset = read_images(list_table(table, reading), reading, progress)
+        if given is None:
+            return dataset
+        answers, notes = given.among(dataset.labels.row_numbers, dataset.class_names)
+        return replace(dataset, answers=answers, notes=(*given.notes, *dataset.notes, *notes))
     return SOURCES[str(source)].load(data_dir, progress)
 
 

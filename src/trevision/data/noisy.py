@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ class NoisyData:
 
     `trusted_x` and `trusted_y` are rows whose labels the user trusts. `label_pairs` are clean and noisy
     labels of samples for which both are known. `train_rows` and `valid_rows` are row numbers in the source.
+    `train_weights` and `valid_weights` say how often a row counts; None: once. `train_targets` and
+    `valid_targets` (n, C) are P(clean), if it is known from the answers of several annotators: it then takes
+    the place of the labels in plain cross-entropy.
     """
 
     train_x: Rows
@@ -31,6 +34,38 @@ class NoisyData:
     trusted_x: Rows | None = None
     trusted_y: Tensor | None = None
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
+    train_weights: Tensor | None = None
+    valid_weights: Tensor | None = None
+    train_targets: Tensor | None = None
+    valid_targets: Tensor | None = None
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """How often each row counts, training rows first; None if every row counts once."""
+        if self.train_weights is None or self.valid_weights is None:
+            return None
+        return torch.cat([self.train_weights, self.valid_weights]).double().numpy()
+
+    def with_targets(self, clean_posterior: np.ndarray) -> NoisyData:
+        """The data with P(clean) as targets: (n, C) of all rows, training rows first."""
+        targets = torch.from_numpy(clean_posterior).float()
+        count = len(self.train_y)
+        return replace(self, train_targets=targets[:count], valid_targets=targets[count:])
+
+    def only(self, kept: Tensor) -> NoisyData:
+        """The data with some of the training rows; the validation rows stay."""
+        here = kept.to(self.train_y.device)
+
+        def taken(values: Tensor | None) -> Tensor | None:
+            return None if values is None else values[kept]
+
+        return replace(
+            self,
+            train_x=select_rows(self.train_x, kept),
+            train_y=self.train_y[here],
+            train_weights=taken(self.train_weights),
+            train_targets=taken(self.train_targets),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +160,7 @@ def split(
     num_classes: int,
     random_state: int | np.random.Generator,
     augmentation: str = "none",
+    weights: np.ndarray | None = None,
 ) -> NoisyData:
     """Split rows with noisy labels into a training and a validation part; see `split_rows`.
 
@@ -138,6 +174,8 @@ def split(
         Number of classes. It cannot be counted here: noise may leave a class without rows.
     augmentation
         What the training rows are augmented with.
+    weights
+        How often each row counts, (n,), all positive; only their ratios matter. None: once.
     """
     labels = torch.as_tensor(noisy_labels)
     if len(x) != len(labels):
@@ -151,6 +189,7 @@ def split(
         )
     labels = labels.long()
     train_rows, valid_rows = torch.from_numpy(train), torch.from_numpy(valid)
+    counted = None if weights is None else torch.from_numpy(weights / weights.mean()).float()
     return NoisyData(
         train_x=select_rows(x, train_rows),
         train_y=labels[train_rows.to(labels.device)],
@@ -160,4 +199,6 @@ def split(
         train_rows=train,
         valid_rows=valid,
         augmentation=augmentation,
+        train_weights=None if counted is None else counted[train_rows],
+        valid_weights=None if counted is None else counted[valid_rows],
     )

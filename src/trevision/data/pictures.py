@@ -78,10 +78,10 @@ def _listed_pictures(
     path: Path, kind: str, reading: Reading, shape: tuple[int, ...], rows: Sequence[int]
 ) -> Pictures:
     from trevision.data.decoding import decode, framing_of, in_threads
+    from trevision.data.files.answers import open_source
     from trevision.data.files.image_lists import fits_in_memory, list_folder, list_table
-    from trevision.data.files.tables import open_table
 
-    listing = list_folder(path) if kind == "folder" else list_table(open_table(path), reading)
+    listing = list_folder(path) if kind == "folder" else list_table(*open_source(path, reading)[:2])
     _check_rows(path, rows, len(listing.paths))
     framing = framing_of(shape)
     paths = [listing.folder / listing.paths[row] for row in rows]

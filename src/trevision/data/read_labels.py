@@ -85,12 +85,12 @@ def _npz_labels(path: Path) -> RowLabels:
 
 
 def _table_labels(path: Path, reading: Reading, progress: Progress | None) -> RowLabels:
+    from trevision.data.files.answers import open_source
     from trevision.data.files.image_lists import list_table, path_column
     from trevision.data.files.labels import label_column, sort_rows
     from trevision.data.files.survey import survey, training_roles
-    from trevision.data.files.tables import open_table
 
-    table = open_table(path)
+    table, reading, _ = open_source(path, reading)
     if path_column(table, reading) is not None:
         return _listed_labels(list_table(table, reading))
     surveyed, _ = survey(table, training_roles(table, reading), progress, sample_rows=0)

@@ -72,6 +72,7 @@ def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
         train_y=dataset.train_y[rows],
         names=kept.names,
         row_numbers=kept.row_numbers,
+        answers=None if dataset.answers is None else dataset.answers.take(rows.numpy()),
     )
 
 

@@ -5,9 +5,10 @@ from trevision.estimation.registry import ESTIMATORS, default_estimator, find_es
 
 # isort: split
 from trevision.estimation.anchors import Anchor, anchor_points, anchor_transition, usual_percentile
-from trevision.estimation.annotators import Annotators, fit_annotators
+from trevision.estimation.annotators import Annotators, Answers, fit_annotators
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
+from trevision.estimation.crowd_learning import CrowdLearnt, learn_with_classifier
 from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.dual_t import DualT, dual_transition
 from trevision.estimation.error import transition_error
@@ -27,6 +28,8 @@ __all__ = [
     "LATENT",
     "Anchor",
     "Annotators",
+    "Answers",
+    "CrowdLearnt",
     "DualT",
     "Estimate",
     "Estimator",
@@ -50,6 +53,7 @@ __all__ = [
     "find_estimator",
     "fit_annotators",
     "invert",
+    "learn_with_classifier",
     "likeliest_class_prior",
     "noise_rate",
     "pooled_transition",

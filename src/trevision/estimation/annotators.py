@@ -8,22 +8,21 @@ rows tell about annotators, too. And an annotator with few answers learns from t
 a Dirichlet prior around the crowd's T. Its strength is the one that makes the counted answers likeliest.
 
 The model assumes that annotators err independently of each other, given the clean class. Where they copy from
-each other, or all fall for the same rows, P(clean) is too sure.
+each other, or all fall for the same rows, P(clean) is too sure. `crowd_learning.py` estimates by how much.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, gammaln
 
+from trevision.arguments import MISSING, check_weights
 from trevision.noise import FloatArray, IntArray
-
-MISSING = -1
-"""The code of an answer that was not given."""
 
 # Half an answer for each cell of the crowd's T: no mistake is impossible, and no class is empty.
 CROWD_SMOOTHING = 0.5
@@ -39,6 +38,99 @@ SETTLED = 1e-5
 
 LEAST_PROBABILITY = 1e-9
 
+MOST_NAMED = 5
+"""Maximum annotators that a sentence names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers that were given, one after the other.
+
+    Attributes
+    ----------
+    row, who, label : ndarray of shape (m,)
+        The number of the row, of the annotator, and the label as a code from 0 to C - 1.
+    rows, classes : int
+        How many rows and classes there are.
+    names : tuple of str
+        The annotators, in the order of their numbers.
+
+    Examples
+    --------
+    >>> given = Answers.of_table([[0, 1], [1, -1]], 2)
+    >>> given.row, given.who, given.label
+    (array([0, 0, 1]), array([0, 1, 0]), array([0, 1, 1]))
+    """
+
+    row: IntArray
+    who: IntArray
+    label: IntArray
+    rows: int
+    classes: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def of_table(cls, table: ArrayLike, num_classes: int, names: Sequence[str] | None = None) -> Answers:
+        """From the label that annotator a gave to row n, (n, annotators), and -1 where there is none.
+
+        Raises
+        ------
+        ValueError
+            If the table has another shape or other values, or a row has no answer.
+        """
+        array = np.asarray(table)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"answers must be (n, annotators), got shape {array.shape}")
+        if not np.issubdtype(array.dtype, np.integer) or array.min() < MISSING or array.max() >= num_classes:
+            raise ValueError(
+                f"answers must be integers from 0 to {num_classes - 1}, and {MISSING} where there is none, "
+                f"got {array.min()} to {array.max()} of dtype {array.dtype}"
+            )
+        row, who = (numbers.astype(np.int64) for numbers in np.nonzero(array != MISSING))
+        label = array[row, who].astype(np.int64)
+        called = tuple(map(str, range(array.shape[1]) if names is None else names))
+        given = cls(row, who, label, len(array), num_classes, called)
+        given.check()
+        return given
+
+    def check(self) -> None:
+        """Raise a ValueError for a row without an answer."""
+        silent = np.flatnonzero(np.bincount(self.row, minlength=self.rows) == 0)
+        if len(silent):
+            raise ValueError(
+                f"answers must have at least one for each row, and row {silent[0]} has none; drop such rows"
+            )
+
+    @property
+    def annotators(self) -> int:
+        """How many annotators there are."""
+        return len(self.names)
+
+    def take(self, rows: IntArray) -> Answers:
+        """The answers to some rows, numbered anew in this order. All annotators stay."""
+        place = np.full(self.rows, -1)
+        place[rows] = np.arange(len(rows))
+        kept = place[self.row] >= 0
+        return Answers(
+            place[self.row[kept]], self.who[kept], self.label[kept], len(rows), self.classes, self.names
+        )
+
+    def votes(self) -> FloatArray:
+        """How many annotators gave each label to each row, (n, C)."""
+        counts = np.bincount(self.row * self.classes + self.label, minlength=self.rows * self.classes)
+        return counts.reshape(self.rows, self.classes).astype(np.float64)
+
+    def vote(self) -> IntArray:
+        """The label that most annotators gave to each row, (n,); the first of those with equal votes."""
+        chosen: IntArray = self.votes().argmax(axis=1)
+        return chosen
+
+    def counts(self, clean: FloatArray) -> FloatArray:
+        """How often each annotator answered j where the clean class is i, (A, C, C), by P(clean)."""
+        totals = np.zeros((self.annotators, self.classes, self.classes))  # [a, j, i]
+        np.add.at(totals, (self.who, self.label), clean[self.row])
+        return totals.transpose(0, 2, 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
@@ -51,7 +143,7 @@ class Annotators:
     crowd : ndarray of shape (C, C)
         T of an answer by anybody.
     clean_posterior : ndarray of shape (n, C)
-        P(clean | answers), with g(x) where it was given.
+        P(clean | answers), with g(x) where it was given. It is discounted to `counts_as`.
     answers : ndarray of shape (A,)
         How many rows each annotator answered.
     right, right_low, right_high : ndarray of shape (A,)
@@ -63,8 +155,15 @@ class Annotators:
         The share of intervals that are to hold the truth.
     converged : bool
         False where the search was stopped before it had arrived.
+    names : tuple of str
+        The annotators, in the order of their numbers.
+    class_prior : ndarray of shape (C,)
+        The mean of P(clean) over the rows.
     warnings : tuple of str
         What cannot be told from these answers, in sentences.
+    counts_as : float
+        How many independent answers an answer counts as in `clean_posterior`; below 1 if answers to a hard
+        row go wrong together. Estimated by `learn_with_classifier`.
 
     Examples
     --------
@@ -83,7 +182,15 @@ class Annotators:
     strength: float
     level: float
     converged: bool
+    names: tuple[str, ...]
+    class_prior: FloatArray
     warnings: tuple[str, ...] = field(default=())
+    counts_as: float = 1.0
+
+    @property
+    def independent_posterior(self) -> FloatArray:
+        """P(clean) of each row, (n, C), if every answer counted as one: surer than `clean_posterior`."""
+        return discounted(self.clean_posterior, 1 / self.counts_as)
 
     @property
     def disagreement(self) -> FloatArray:
@@ -93,36 +200,18 @@ class Annotators:
         return entropy
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """The answers that were given, one after the other: row, annotator and label, each (m,)."""
-
-    row: IntArray
-    who: IntArray
-    label: IntArray
-    rows: int
-    annotators: int
-    classes: int
-
-    def votes(self) -> FloatArray:
-        counts = np.bincount(self.row * self.classes + self.label, minlength=self.rows * self.classes)
-        return counts.reshape(self.rows, self.classes).astype(np.float64)
-
-    def counts(self, clean: FloatArray) -> FloatArray:
-        """How often each annotator answered j where the clean class is i, (A, C, C), by P(clean)."""
-        totals = np.zeros((self.annotators, self.classes, self.classes))  # [a, j, i]
-        np.add.at(totals, (self.who, self.label), clean[self.row])
-        return totals.transpose(0, 2, 1)
-
-
 def fit_annotators(
-    answers: ArrayLike, num_classes: int, clean_probs: ArrayLike | None = None, level: float = 0.9
+    answers: ArrayLike | Answers,
+    num_classes: int,
+    clean_probs: ArrayLike | None = None,
+    level: float = 0.9,
+    sample_weight: ArrayLike | None = None,
 ) -> Annotators:
     """Estimate T of each annotator and P(clean) of each row.
 
     Parameters
     ----------
-    answers : array-like of shape (n, A)
+    answers : array-like of shape (n, A), or Answers
         The label that annotator a gave to row n, 0 to C - 1, and -1 where there is none.
     num_classes : int
         C.
@@ -131,6 +220,8 @@ def fit_annotators(
         each row has the class frequencies.
     level : float, default=0.9
         The share of intervals that are to hold the truth.
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts. A row of weight 0 tells nothing of the annotators; its P(clean) is told.
 
     Returns
     -------
@@ -156,9 +247,11 @@ def fit_annotators(
     >>> crowd.right.round(1)
     array([1. , 1. , 0.5])
     """
-    given = _checked(answers, num_classes)
+    given = answers if isinstance(answers, Answers) else Answers.of_table(answers, num_classes)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}; ninety per cent is written 0.9")
+    counted = check_weights(sample_weight, given.rows)
+    weights = np.ones(given.rows) if counted is None else counted
     log_prior = None if clean_probs is None else _log_probs(clean_probs, given)
     votes = given.votes()
     clean: FloatArray = votes / votes.sum(axis=1, keepdims=True)
@@ -167,52 +260,60 @@ def fit_annotators(
         clean = (clean + np.exp(log_prior)) / 2
     strength, converged = float(given.classes), False
     for _ in range(MOST_ITERATIONS):
-        counts = given.counts(clean)
+        counts = given.counts(weights[:, None] * clean)
         crowd = _crowd(counts)
         strength = _likeliest_strength(counts, crowd)
         transitions = _shrunk(counts, crowd, strength)
-        frequencies = np.log(np.maximum(clean.mean(axis=0), LEAST_PROBABILITY))
-        updated = _posterior(given, transitions, frequencies if log_prior is None else log_prior)
+        frequencies = np.log(np.maximum(weights @ clean / weights.sum(), LEAST_PROBABILITY))
+        said = answer_logs(given, transitions)
+        updated = normalised(said + (frequencies if log_prior is None else log_prior))
         converged = bool(np.abs(updated - clean).max() < SETTLED)
         clean = updated
         if converged:
             break
-    number = np.bincount(given.who, minlength=given.annotators)
-    hits = np.bincount(given.who, clean[given.row, given.label], given.annotators).astype(np.float64)
+    weight_of_answers = weights[given.row]
+    number: FloatArray = np.bincount(given.who, weight_of_answers, given.annotators).astype(np.float64)
+    confirmed = weight_of_answers * clean[given.row, given.label]
+    hits: FloatArray = np.bincount(given.who, confirmed, given.annotators).astype(np.float64)
     right, low, high = _right(hits, number, strength, level)
     return Annotators(
-        transitions,
-        crowd,
-        clean,
-        number,
-        right,
-        low,
-        high,
-        strength,
-        level,
-        converged,
-        _doubts(given, log_prior),
+        transitions=transitions,
+        crowd=crowd,
+        clean_posterior=clean,
+        answers=np.bincount(given.who, minlength=given.annotators),
+        right=right,
+        right_low=low,
+        right_high=high,
+        strength=strength,
+        level=level,
+        converged=converged,
+        names=given.names,
+        class_prior=weights @ clean / weights.sum(),
+        warnings=_doubts(given, log_prior, converged),
     )
 
 
-def _checked(answers: ArrayLike, num_classes: int) -> _Answers:
-    array = np.asarray(answers)
-    if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"answers must be (n, annotators), got shape {array.shape}")
-    if not np.issubdtype(array.dtype, np.integer) or array.min() < MISSING or array.max() >= num_classes:
-        raise ValueError(
-            f"answers must be integers from 0 to {num_classes - 1}, and {MISSING} where there is none, got "
-            f"{array.min()} to {array.max()} of dtype {array.dtype}"
-        )
-    row, who = np.nonzero(array != MISSING)
-    silent = np.setdiff1d(np.arange(len(array)), row)
-    if len(silent):
-        raise ValueError(f"answers must have at least one for each row, and row {silent[0]} has none")
-    label = array[row, who].astype(np.int64)
-    return _Answers(row, who, label, len(array), array.shape[1], num_classes)
+def answer_logs(given: Answers, transitions: FloatArray) -> FloatArray:
+    """log P(answers of row n | clean = i), (n, C): the sum of log T_a[i, y_na] over its annotators."""
+    logs = np.zeros((given.rows, given.classes))
+    said = np.log(np.maximum(transitions, LEAST_PROBABILITY))[given.who, :, given.label]
+    np.add.at(logs, given.row, said)
+    return logs
 
 
-def _log_probs(clean_probs: ArrayLike, given: _Answers) -> FloatArray:
+def normalised(logs: FloatArray) -> FloatArray:
+    """Probabilities (n, C) from their logarithms up to a constant in each row."""
+    probs: FloatArray = np.exp(logs - logs.max(axis=1, keepdims=True))
+    probs /= probs.sum(axis=1, keepdims=True)
+    return probs
+
+
+def discounted(probs: FloatArray, power: float) -> FloatArray:
+    """Probabilities (n, C) raised to a power, and normalised: below 1 they become less sure."""
+    return normalised(power * np.log(np.maximum(probs, np.finfo(np.float64).tiny)))
+
+
+def _log_probs(clean_probs: ArrayLike, given: Answers) -> FloatArray:
     probs = np.asarray(clean_probs, dtype=np.float64)
     if probs.shape != (given.rows, given.classes):
         raise ValueError(f"clean_probs must be ({given.rows}, {given.classes}), got shape {probs.shape}")
@@ -249,22 +350,11 @@ def _likeliest_strength(counts: FloatArray, crowd: FloatArray) -> float:
     return float(np.exp(best.x))
 
 
-def _posterior(given: _Answers, transitions: FloatArray, log_prior: FloatArray) -> FloatArray:
-    """P(clean | answers) of each row, by Bayes' rule."""
-    logs = np.broadcast_to(log_prior, (given.rows, given.classes)).copy()
-    said = np.log(np.maximum(transitions, LEAST_PROBABILITY))[given.who, :, given.label]
-    np.add.at(logs, given.row, said)
-    logs -= logs.max(axis=1, keepdims=True)
-    clean: FloatArray = np.exp(logs)
-    clean /= clean.sum(axis=1, keepdims=True)
-    return clean
-
-
 def _right(
-    hits: FloatArray, number: NDArray[np.int64], strength: float, level: float
+    hits: FloatArray, number: FloatArray, strength: float, level: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The share of right answers, shrunk to the crowd's, and the quantiles of its Beta distribution."""
-    usual = hits.sum() / max(1, number.sum())
+    usual = hits.sum() / number.sum()
     good = hits + strength * usual
     bad = np.maximum(number - hits, 0) + strength * (1 - usual)
     good, bad = np.maximum(good, LEAST_PROBABILITY), np.maximum(bad, LEAST_PROBABILITY)
@@ -273,18 +363,30 @@ def _right(
     return share, np.asarray(low), np.asarray(high)
 
 
-def _doubts(given: _Answers, log_prior: FloatArray | None) -> tuple[str, ...]:
+def _doubts(given: Answers, log_prior: FloatArray | None, converged: bool) -> tuple[str, ...]:
     doubts = []
     overlapping = np.bincount(given.row, minlength=given.rows) > 1
-    if not overlapping.any() and log_prior is None:
-        doubts.append(
-            "no row has answers of two annotators, so nothing tells a careful one from a careless one; ask "
-            "several people about some rows, or give a classifier's clean_probs"
+    if not overlapping.any():
+        basis = (
+            "nothing tells a careful one from a careless one; ask several people about some rows, or let a "
+            "classifier take part"
+            if log_prior is None
+            else "what is said of them rests on the classifier alone; ask several people about some rows"
         )
+        doubts.append(f"no row has answers of two annotators, so {basis}")
     votes = given.votes()
     if overlapping.any() and (votes[overlapping].max(axis=1) == votes[overlapping].sum(axis=1)).all():
         doubts.append(
             "all annotators agree wherever two answered, so their answers look right; mistakes that they "
             "share would not be seen"
         )
+    number = np.bincount(given.who, minlength=given.annotators)
+    for count, told in ((0, "no answer"), (1, "one answer")):
+        names = [given.names[who] for who in np.flatnonzero(number == count)]
+        if names:
+            some = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+            whom = f"annotator {some}" if len(names) == 1 else f"{len(names)} annotators ({some})"
+            doubts.append(f"{whom} gave {told}: what is said of them is nearly what holds for the crowd")
+    if not converged:
+        doubts.append("the search for the annotators' T stopped before it had arrived")
     return tuple(doubts)

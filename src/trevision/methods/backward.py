@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trevision.losses import BackwardLoss
+from trevision.losses import BackwardLoss, Reduction
 from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_classifier
@@ -17,8 +17,10 @@ def fit(problem: Problem) -> Learned:
     # T-hat stays fixed, so it is inverted once and not in every step.
     loss = BackwardLoss(torch.tensor(initial.matrix, dtype=torch.float32)).to(problem.runtime.fabric.device)
 
-    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
-        corrected: Tensor = loss(logits, noisy_labels)
+    def objective(
+        logits: Tensor, noisy_labels: Tensor, matrix: Tensor, *, reduction: Reduction = "mean"
+    ) -> Tensor:
+        corrected: Tensor = loss(logits, noisy_labels, reduction=reduction)
         return corrected
 
     trained = train_classifier(problem, posterior, initial, objective, weighted=True)

@@ -58,6 +58,6 @@ def exchange_step(fabric: Fabric, share: Callable[[int], float]) -> Step:
         losses = each_loss(logits, batch.noisy_labels)
         kept = smallest(whole_batch(fabric, losses.detach()), share(batch.epoch))
         of_the_other = kept.flip(0)
-        return weighted_mean(fabric, losses, of_the_other).sum()
+        return weighted_mean(fabric, losses, of_the_other, batch.weights).sum()
 
     return step

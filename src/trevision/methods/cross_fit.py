@@ -97,10 +97,7 @@ def cross_fit(
     doubts: list[str] = []
     for fold in range(folds):
         kept = torch.from_numpy(np.flatnonzero(train_fold != fold))
-        seen = replace(
-            data, train_x=select_rows(data.train_x, kept), train_y=data.train_y[kept.to(data.train_y.device)]
-        )
-        part = replace(problem, data=seen, measure=measure_nothing)
+        part = replace(problem, data=data.only(kept), measure=measure_nothing)
         trained = train(part, stage_name(fold, prefix))
         history += trained.history
         doubts += trained.warnings

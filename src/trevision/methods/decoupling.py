@@ -48,6 +48,7 @@ def disagreement_step(fabric: Fabric) -> Step:
         logits, _ = model(batch.x)
         first, second = logits.detach().argmax(dim=2)
         disagree = whole_batch(fabric, (first != second).float())
-        return weighted_mean(fabric, each_loss(logits, batch.noisy_labels), disagree).sum()
+        losses = each_loss(logits, batch.noisy_labels)
+        return weighted_mean(fabric, losses, disagree, batch.weights).sum()
 
     return step

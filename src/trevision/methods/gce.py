@@ -52,4 +52,4 @@ GCE = Method("gce", fit)
 
 def _step(model: nn.Module, batch: Batch) -> Tensor:
     logits, _ = model(batch.x)
-    return generalised_cross_entropy(logits, batch.noisy_labels)
+    return batch.mean(generalised_cross_entropy, logits, batch.noisy_labels)

@@ -70,7 +70,7 @@ def self_paced_step(fabric: Fabric, share: Callable[[int], float]) -> Step:
     def step(model: nn.Module, batch: Batch) -> Tensor:
         losses = each_loss(model(batch.x)[0], batch.noisy_labels)
         kept = smallest(whole_batch(fabric, losses.detach()), share(batch.epoch))
-        return weighted_mean(fabric, losses, kept)
+        return weighted_mean(fabric, losses, kept, batch.weights)
 
     return step
 
@@ -87,7 +87,8 @@ def rehearse(
         losses = each_loss(model(batch.x)[0], batch.noisy_labels)
         everyones = whole_batch(fabric, losses.detach())
         student.record(batch.epoch, whole_batch(fabric, batch.rows.to(losses.device)), everyones, 1 - rate)
-        return weighted_mean(fabric, losses, smallest(everyones, share(batch.epoch)))
+        kept = smallest(everyones, share(batch.epoch))
+        return weighted_mean(fabric, losses, kept, batch.weights)
 
     evaluation = LastEpoch(rehearsal.data, student=student)
     result = train_from_scratch(problem, "mentor-rehearsal", student, step, evaluation=evaluation)
@@ -106,9 +107,10 @@ def train_with_mentor(problem: Problem, mentor: Mentor, rate: float) -> tuple[St
         rows = whole_batch(fabric, batch.rows.to(losses.device))
         student.record(batch.epoch, rows, everyones, 1 - rate)
         if batch.epoch < burn_in:
-            return weighted_mean(fabric, losses, smallest(everyones, share(batch.epoch)))
+            kept = smallest(everyones, share(batch.epoch))
+            return weighted_mean(fabric, losses, kept, batch.weights)
         weights = student.trust(batch.epoch, rows, whole_batch(fabric, batch.noisy_labels))
-        return weighted_mean(fabric, losses, weights)
+        return weighted_mean(fabric, losses, weights, batch.weights)
 
     return train_from_scratch(problem, "mentornet", student, step), student
 

@@ -177,5 +177,5 @@ class Learned:
     seconds_estimating: float = 0.0
 
 
-Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A loss from logits (n, C), noisy labels (n,) and T (C, C)."""
+Objective = Callable[..., Tensor]
+"""A loss from logits (n, C), noisy labels (n,) and T (C, C): their mean or, with reduction="none", (n,)."""

@@ -116,8 +116,9 @@ def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> 
     # A T counted from pairs of labels may have zeros. A single label there would contradict it for sure.
     before = without_zeros(before, np.bincount(labels, minlength=size))
     start = LATENT.start_from(before)
-    stay = LATENT.fit(rows, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
-    move = LATENT.fit(rows, start=start)
+    weights = None if data.train_weights is None else data.train_weights.double().numpy()
+    stay = LATENT.fit(rows, weights, start=start, knowledge=Prior(known_rows=dict(enumerate(before))))
+    move = LATENT.fit(rows, weights, start=start)
     transition = without_zeros(pooled_transition(move.counts), move.counts.sum(axis=1))
 
     def validation_losses(fit: LatentFit, matrix: np.ndarray) -> np.ndarray:
@@ -126,11 +127,17 @@ def reestimate(problem: Problem, predicted: OutOfSample, before: np.ndarray) -> 
         return losses
 
     gains = validation_losses(stay, before) - validation_losses(move, transition)
+    gain, chance = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
+    if data.valid_weights is not None:
+        shares = data.valid_weights.double().numpy()
+        shares /= shares.sum()
+        gain = float(shares @ gains)
+        chance = float(np.sqrt(shares**2 @ (gains - gain) ** 2))
     return Step(
         transition,
         evidence=2 * move.fitted_rows * (stay.objective - move.objective),
-        gain=float(gains.mean()),
-        chance=float(gains.std() / np.sqrt(len(gains))),
+        gain=gain,
+        chance=chance,
         shares=move.counts.sum(axis=1) / move.counts.sum(),
         shares_before=stay.counts.sum(axis=1) / stay.counts.sum(),
     )

@@ -35,10 +35,11 @@ def fit(problem: Problem) -> Learned:
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     alpha, beta = weights_for(problem.data.num_classes)
+    of_batch = partial(symmetric_cross_entropy, alpha=alpha, beta=beta)
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, _ = model(batch.x)
-        return symmetric_cross_entropy(logits, batch.noisy_labels, alpha=alpha, beta=beta)
+        return batch.mean(of_batch, logits, batch.noisy_labels)
 
     loss = partial(symmetric_of_log_prob, alpha=alpha, beta=beta)
     evaluation = problem.evaluation(loss=loss)

@@ -69,7 +69,8 @@ def rate_to_go_by(problem: Problem, initial: EstimatedTransition) -> Rate:
     if problem.options.noise_rate is not None:
         return Rate(problem.options.noise_rate)
     labels = torch.cat([problem.data.train_y.cpu(), problem.data.valid_y.cpu()]).numpy()
-    shares = np.bincount(labels, minlength=problem.data.num_classes) / len(labels)
+    counts = np.bincount(labels, problem.data.weights, minlength=problem.data.num_classes)
+    shares = counts / counts.sum()
     class_prior = solve_class_prior(initial.matrix, shares)
     if class_prior is not None:
         return Rate(noise_rate(initial.matrix, class_prior))
@@ -186,13 +187,17 @@ def my_part(fabric: Fabric, whole: Tensor) -> Tensor:
     return whole[..., fabric.global_rank :: fabric.world_size]
 
 
-def weighted_mean(fabric: Fabric, mine: Tensor, weights: Tensor) -> Tensor:
+def weighted_mean(fabric: Fabric, mine: Tensor, weights: Tensor, row_weights: Tensor | None = None) -> Tensor:
     """sum_i w_i loss_i / sum_i w_i over the whole batch, from this process's losses and all weights.
+
+    `row_weights` are the user's weights of this process's samples (`Batch.weights`); w_i is the product.
 
     With weights of zero and one this is the plain mean over the chosen samples. If none is chosen it is zero
     and still has a gradient: a sum of weights below 1 counts as 1. The last factor undoes the loop's, which
     assumes a mean over this process's samples.
     """
     weights = weights.to(mine.dtype)
+    if row_weights is not None:
+        weights = weights * whole_batch(fabric, row_weights)
     total = (mine * my_part(fabric, weights)).sum(dim=-1) / weights.sum(dim=-1).clamp(min=1)
     return total * (weights.shape[-1] / mine.shape[-1])

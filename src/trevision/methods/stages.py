@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
         rows = ProbabilityRows(*problem.out_of_sample.rows(data))
-        solution = problem.estimator.solve(rows, knowledge=knowledge)
+        solution = problem.estimator.solve(rows, data.weights, knowledge=knowledge)
         filled = without_zeros(solution.transition, len(rows) * solution.class_prior)
         return replace(solution, transition=filled)
     if data.label_pairs is not None and not chosen:
@@ -147,7 +148,8 @@ def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None
     estimator = problem.estimator
     if estimator.needs_out_of_sample:
         estimator = Anchor(name="anchor", percentile=problem.schedule.anchor_percentile)
-    return estimator.solve(rows)
+    weights = None if data.train_weights is None else data.train_weights.double().numpy()
+    return estimator.solve(rows, weights)
 
 
 def _known(transition: np.ndarray) -> Solution:
@@ -256,7 +258,8 @@ def train_steadily(
 def _is_constant(problem: Problem, trained: StageResult) -> bool:
     """Whether the network predicts one class for all rows although no label has a large majority."""
     data = problem.data
-    if torch.bincount(data.train_y).max() > MAJORITY * len(data.train_y):
+    counts = torch.bincount(data.train_y.cpu(), data.train_weights)
+    if counts.max() > MAJORITY * counts.sum():
         return False
     some = np.arange(min(len(data.train_y), ROWS_LOOKED_AT))
     predicted = predicted_probs(problem, trained, select_rows(data.train_x, some)).argmax(axis=1)
@@ -286,17 +289,8 @@ def revise(
     """
     schedule, prior = problem.schedule, problem.prior
     model = _continued(problem, trained, initial, schedule.parameterisation)
-    if prior is not None and prior.sparsity:
-        objective = _penalised(objective, prior)
-    step = _corrected_step(objective)
+    step = _corrected_step(objective, prior if prior is not None and prior.sparsity else None)
     return run_problem_stage(problem, "revision", model, step, schedule.revision, record_start=True)
-
-
-def _penalised(objective: Objective, prior: Prior) -> Objective:
-    def penalised(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
-        return objective(logits, noisy_labels, matrix) + penalty(prior, matrix)
-
-    return penalised
 
 
 def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[StageResult]) -> Learned:
@@ -355,18 +349,16 @@ def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[S
     )
 
 
-def forward_objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
+def forward_objective(
+    logits: Tensor, noisy_labels: Tensor, matrix: Tensor, *, reduction: losses.Reduction = "mean"
+) -> Tensor:
     """The Forward loss, for either stage."""
-    return losses.forward_nll(logits, noisy_labels, matrix)
+    return losses.forward_nll(logits, noisy_labels, matrix, reduction=reduction)
 
 
 def reweight_objective(live_weight: bool) -> Objective:
     """The Reweight loss, with the weight live or detached."""
-
-    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
-        return losses.reweight_nll(logits, noisy_labels, matrix, live_weight=live_weight)
-
-    return objective
+    return partial(losses.reweight_nll, live_weight=live_weight)
 
 
 def released_objective(problem: Problem, initial: EstimatedTransition) -> Objective:
@@ -374,21 +366,27 @@ def released_objective(problem: Problem, initial: EstimatedTransition) -> Object
     # Delta T is computed from the T that `forward` returned, so that processes average its gradient.
     known = torch.tensor(initial.matrix, dtype=torch.float32).to(problem.runtime.fabric.device)
 
-    def objective(logits: Tensor, noisy_labels: Tensor, matrix: Tensor) -> Tensor:
-        return losses.released_revision_nll(logits, noisy_labels, known, matrix - known)
+    def objective(
+        logits: Tensor, noisy_labels: Tensor, matrix: Tensor, *, reduction: losses.Reduction = "mean"
+    ) -> Tensor:
+        delta = matrix - known
+        return losses.released_revision_nll(logits, noisy_labels, known, delta, reduction=reduction)
 
     return objective
 
 
 def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
     logits, _ = model(batch.x)
-    return losses.cross_entropy(logits, batch.noisy_labels)
+    if batch.targets is not None:
+        return batch.mean(losses.soft_cross_entropy, logits, batch.targets)
+    return batch.mean(losses.cross_entropy, logits, batch.noisy_labels)
 
 
-def _corrected_step(objective: Objective) -> Step:
+def _corrected_step(objective: Objective, penalised_by: Prior | None = None) -> Step:
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, matrix = model(batch.x)
-        return objective(logits, batch.noisy_labels, matrix)
+        loss = batch.mean(objective, logits, batch.noisy_labels, matrix)
+        return loss if penalised_by is None else loss + penalty(penalised_by, matrix)
 
     return step
 

@@ -12,8 +12,8 @@ Notes
   training as plain cross-entropy.
 - As released, the loss uses a T drawn from the distribution, and the counts use a class drawn from each
   prediction. Both are drawn from (seed, number of the update), so that a resumed run draws the same.
-- The total variation is a mean over all pairs of a batch; the paper draws some. With several processes, each
-  pairs its own samples.
+- The total variation is a mean over all pairs of a batch, whatever the weights of rows; the paper draws
+  some. With several processes, each pairs its own samples.
 - Optimiser and epochs are the schedule's.
 """
 
@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from trevision.losses import total_variation_nll
+from trevision.losses import TOTAL_VARIATION_WEIGHT, forward_nll, total_variation
 from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
@@ -58,9 +58,10 @@ def counting_step(fabric: Fabric, transition: DirichletTransition, seed: int) ->
     def step(model: nn.Module, batch: Batch) -> Tensor:
         rng = np.random.default_rng([seed, *b"tv", int(transition.updates)])
         logits, _ = model(batch.x)
-        loss = total_variation_nll(logits, batch.noisy_labels, transition.sample(rng))
+        loss = batch.mean(forward_nll, logits, batch.noisy_labels, transition.sample(rng))
+        loss = loss - TOTAL_VARIATION_WEIGHT * total_variation(logits)  # `total_variation_nll`, weighted
         predicted = _drawn_classes(fabric, logits.detach(), rng)
-        counts = count_pairs(predicted, batch.noisy_labels, logits.shape[1])
+        counts = count_pairs(predicted, batch.noisy_labels, logits.shape[1], batch.weights)
         summed: Tensor = fabric.all_reduce(counts, reduce_op="sum")  # type: ignore[assignment]
         transition.observe(summed)
         return loss
@@ -68,9 +69,11 @@ def counting_step(fabric: Fabric, transition: DirichletTransition, seed: int) ->
     return step
 
 
-def count_pairs(predicted: Tensor, noisy_labels: Tensor, num_classes: int) -> Tensor:
-    """How often class i was predicted and label j given, (C, C)."""
-    pairs = torch.bincount(num_classes * predicted + noisy_labels, minlength=num_classes**2)
+def count_pairs(
+    predicted: Tensor, noisy_labels: Tensor, num_classes: int, weights: Tensor | None = None
+) -> Tensor:
+    """How often class i was predicted and label j given, (C, C), each row counted by its weight."""
+    pairs = torch.bincount(num_classes * predicted + noisy_labels, weights, minlength=num_classes**2)
     return pairs.view(num_classes, num_classes).float()
 
 

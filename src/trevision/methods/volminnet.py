@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trevision.losses import volume_nll
+from trevision.losses import VOLUME_WEIGHT, forward_nll, log_volume
 from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.selection import conclude_learnt, train_from_scratch, whole_phase
@@ -68,4 +68,5 @@ def starting_transition(num_classes: int) -> np.ndarray:
 
 def _step(model: nn.Module, batch: Batch) -> Tensor:
     logits, matrix = model(batch.x)
-    return volume_nll(logits, batch.noisy_labels, matrix)
+    loss = batch.mean(forward_nll, logits, batch.noisy_labels, matrix)
+    return loss + VOLUME_WEIGHT * log_volume(matrix)  # `volume_nll`, with weights of rows

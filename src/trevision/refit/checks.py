@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, _num_samples
 
-from trevision.noise import FloatArray, IntArray
+from trevision.noise import IntArray
 
 
 def check_estimator_given(estimator: Any) -> None:
@@ -47,26 +47,6 @@ def check_labels_given(x: Any, y: Any) -> tuple[NDArray[Any], IntArray]:
             f"y must hold at least two classes, got one class in {len(y)} rows (n_samples={len(y)})"
         )
     return classes, codes.astype(np.int64)
-
-
-def check_weights(sample_weight: Any, count: int) -> FloatArray | None:
-    """The weights as an array; None if there are none."""
-    if sample_weight is None:
-        return None
-    weights: FloatArray = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (count,):
-        raise ValueError(f"sample_weight must be one number a row, ({count},), got shape {weights.shape}")
-    if not np.isfinite(weights).all():
-        raise ValueError("sample_weight must be finite, got NaN or infinity")
-    if weights.min() < 0:
-        row = int(weights.argmin())
-        raise ValueError(
-            f"sample_weight must not be negative, got {weights[row]:g} in row {row}; a weight of 0 leaves a "
-            "row out"
-        )
-    if not weights.any():
-        raise ValueError("sample_weight must have at least one non-zero weight, got only zeros")
-    return weights
 
 
 def check_folds(cv: Any, codes: IntArray, classes: NDArray[Any], doubts: list[str]) -> Any:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from trevision.estimation import BOOTSTRAP, Estimator, Solution, default_estimator, find_estimator
-from trevision.issues import LabelIssues, find_label_issues
+from trevision.arguments import AnswerTable, answer_table, check_weights
+from trevision.estimation import (
+    BOOTSTRAP,
+    Annotators,
+    Answers,
+    Estimator,
+    Solution,
+    default_estimator,
+    find_estimator,
+)
+from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.noise import FloatArray, IntArray
-from trevision.refit.checks import check_estimator_given, check_folds, check_labels_given, check_weights
+from trevision.refit.answered import fit_on_targets, learn_from_answers, share_of_wrong_answers
+from trevision.refit.checks import check_estimator_given, check_folds, check_labels_given
 from trevision.refit.choice import Choice, choose
 from trevision.refit.correction import Evidence
 from trevision.refit.models import cross_fit, fit_model, make_folds
@@ -48,7 +59,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         (the default beyond), `dual-t`, `hoc`, `anchor` or `counted`.
     revise : bool, default=True
         Whether T is estimated once more from the predictions of corrected models. The step is kept only if
-        held-out noisy labels become clearly likelier by it.
+        held-out noisy labels become clearly likelier by it. With several labels a row: whether it is
+        estimated how many independent answers an answer counts as.
     cv : int or splitter, default=5
         The number of stratified folds, or a scikit-learn splitter that holds out every row once.
     n_jobs : int or None, default=None
@@ -77,8 +89,12 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     correction_scores_ : dict
         For each correction compared: `log_likelihood` of held-out noisy labels, `gain` over `none` and its
         standard `error`, all in nats a row. Empty if nothing was compared.
+    annotators_ : Annotators or None
+        With several labels a row: T of each annotator, how often each is right, and P(clean) of every row.
+        `transition_matrix_` is then that of the crowd, and `noise_rate_` the share of wrong answers.
     out_of_sample_ : tuple of ndarray
         P(noisy | x) of every row in `fit`, by a model that was not fitted on it, and the codes of the labels.
+        With several labels a row: P(clean | x), and the vote of the annotators.
     history_ : list of dict
         What was done, step by step.
     warnings_ : list of str
@@ -89,7 +105,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     Notes
     -----
     `auto` with five folds fits 36 models, and 5 more where held-out labels leave it undecided; a named
-    correction with `revise=False` fits 6. In the paper, T and
+    correction with `revise=False` fits 6, and so do several labels a row. In the paper, T and
     a network are revised together by gradient steps. A model without gradients cannot do that: it is fitted
     again instead.
 
@@ -142,8 +158,10 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         ----------
         X : array-like, sparse matrix, frame or list of length n
             The rows, as the model takes them. They are only indexed, never converted.
-        y : array-like of shape (n,)
-            Their labels, partly wrong, of any values.
+        y : array-like of shape (n,) or (n, annotators)
+            Their labels, partly wrong, of any values. With two columns or more, each column holds the answers
+            of an annotator (a frame's columns name them), with None, NaN or, among numbers, -1 where there is
+            no answer.
         sample_weight : array-like of shape (n,), optional
             How often each row counts. A model that takes no weights gets rows drawn by them.
 
@@ -164,10 +182,14 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             raise ValueError(f"revise must be True or False, got {self.revise!r}")
         validate_data(self, X, y, skip_check_array=True)
         (X,) = indexable(X)
-        self.classes_, labels = check_labels_given(X, y)
-        weights = check_weights(sample_weight, len(labels))
         self.warnings_: list[str] = []
         self.history_: list[dict[str, Any]] = []
+        self.annotators_: Annotators | None = None
+        table = answer_table(y, _num_samples(X))
+        if table is not None:
+            return self._fit_answers(X, table, sample_weight)
+        self.classes_, labels = check_labels_given(X, y)
+        weights = check_weights(sample_weight, len(labels))
         task = self._task(X, labels, weights)
         size = task.num_classes
         solver = self._solver(size)
@@ -285,10 +307,14 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         -------
         LabelIssues
             Rows are numbered as in `fit`; a table of it (`to_frame`) has the labels of `fit`. T is the one
-            before any revision.
+            before any revision. With several labels a row, the vote of the annotators is judged by
+            `annotators_.clean_posterior`.
         """
         check_is_fitted(self)
         probs, codes = self.out_of_sample_
+        if self.annotators_ is not None:
+            crowd = self.annotators_
+            return issues_of_answers(crowd, codes, bootstrap, level, classes=self.classes_)
         return find_label_issues(
             probs,
             self.classes_[codes],
@@ -335,3 +361,37 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             self.warnings_.append(doubt)
             return Choice(given, solution, f"{asked}: as asked for" if asked else f"none: {doubt}")
         return choose(task, solver, probs, solution, asked, revises)
+
+    def _fit_answers(self, x: Any, table: AnswerTable, sample_weight: Any) -> NoisyLabelClassifier:
+        """Learn from several labels a row: P(clean), and how often each annotator is right."""
+        for name, usual in (("correction", (AUTO, "soft")), ("transition_estimator", (None,))):
+            if getattr(self, name) not in usual:
+                raise ValueError(
+                    f"{name} must be left out with several labels a row, got {getattr(self, name)!r}: they "
+                    "are learnt as P(clean), and T comes from the answers"
+                )
+        weights = check_weights(sample_weight, len(table.codes))
+        self.classes_ = table.classes
+        answers = Answers.of_table(table.codes, len(table.classes), table.names)
+        task = self._task(x, answers.vote(), weights)
+        learnt = learn_from_answers(task, answers, discount=bool(self.revise))
+        self.annotators_ = learnt.annotators
+        for doubt in learnt.annotators.warnings:
+            self.warnings_.append(doubt)
+            warnings.warn(doubt, UserWarning, stacklevel=3)
+        self.initial_transition_matrix_ = learnt.alone.crowd
+        self.transition_matrix_ = learnt.annotators.crowd
+        self.class_prior_ = learnt.annotators.class_prior
+        self.noise_rate_ = share_of_wrong_answers(answers, learnt.annotators.clean_posterior)
+        self.correction_ = "soft"
+        self.correction_reason_ = (
+            f"soft: several labels a row are learnt as P(clean); an answer counts as "
+            f"{learnt.annotators.counts_as:g} "
+            "independent ones"
+        )
+        self.correction_scores_ = {}
+        self.out_of_sample_ = (learnt.held_out, answers.vote())
+        self.history_ += learnt.history
+        self._fitted = fit_on_targets(task, learnt.targets)
+        self.estimator_ = self._fitted.model
+        return self

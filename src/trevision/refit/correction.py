@@ -84,6 +84,22 @@ class Training:
         return Training(self.rows[kept], self.labels[kept], weights[kept])
 
 
+LEAST_COPY = 0.01
+"""Copies of less weight are left out, and the row's others take theirs: many classes would be many copies."""
+
+
+def weighted_copies(clean_probs: FloatArray) -> Training:
+    """Each row once for every label that it may have, weighted by the probability of that label.
+
+    >>> weighted_copies(np.array([[0.25, 0.75], [0.0, 1.0]]))
+    Training(rows=array([0, 0, 1]), labels=array([0, 1, 1]), weights=array([0.25, 0.75, 1.  ]))
+    """
+    q = np.where(clean_probs < LEAST_COPY, 0, clean_probs)
+    q /= q.sum(axis=1, keepdims=True)
+    rows, labels = (numbers.astype(np.int64) for numbers in np.nonzero(q))
+    return Training(rows, labels, q[rows, labels])
+
+
 @dataclass(frozen=True)
 class Correction:
     """A way to fit a model on noisy labels of which T is known.

@@ -81,6 +81,11 @@ def draw_matrices(run: RunRecord) -> Matrices:
     ]
     if np.allclose(run.initial, run.revised, atol=1e-6):
         described = [("Of the run", "this method does not revise it", run.revised, False), described[2]]
+    if run.crowd is not None:
+        described = [
+            ("Of one answer", "by anybody, as the run learnt it", run.revised, False),
+            ("Of the vote", *described[-1][1:]),
+        ]
     off_diagonal = ~np.eye(len(kept), dtype=bool)
     strongest = max(max(float(matrix[block][off_diagonal].max()) for _, _, matrix, _ in described), 0.01)
     panels = [

@@ -90,7 +90,11 @@ def write_report(
         pictures = thumbnails(shown, run.shape)
     else:
         fields = _fields(run, listed)
-    text = render(run, listed, pictures, fields)
+    asked = [] if run.crowd is None else [each.row for each in run.crowd.disagreements]
+    disputed = (
+        field_texts(run.source, run.settings.reading, asked, MOST_COLUMNS, MOST_LETTERS) if asked else None
+    )
+    text = render(run, listed, pictures, fields, disputed)
     out = out or run.folder / "report.html"
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
@@ -113,7 +117,13 @@ def _number_within(values: Sequence[Any], budget: int) -> int:
     return int((sizes <= budget).sum())
 
 
-def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, fields: Fields | None) -> str:
+def render(
+    run: RunRecord,
+    listed: list[Suspect],
+    pictures: Thumbnails | None,
+    fields: Fields | None,
+    disputed: Fields | None = None,
+) -> str:
     """The page as text. The template escapes every name that comes from the data.
 
     Parameters
@@ -124,6 +134,8 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
         The labels to list.
     pictures, fields
         Small pictures, or fields of a table, for the first of these labels.
+    disputed
+        Fields of the rows on which annotators disagree most.
     """
     scripts = [_asset(name) for name in SCRIPTS]
     style = _asset("style.css")
@@ -166,6 +178,7 @@ def render(run: RunRecord, listed: list[Suspect], pictures: Thumbnails | None, f
         likely=sum(suspect.likely for suspect in run.suspects),
         pictures=len(pictures.encoded) if pictures else None,
         fields=fields,
+        disputed=disputed,
         data={
             "key": review_key(run, listed),
             "file": f"corrections-{run.folder.resolve().name}.csv",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trevision.report.annotators import CrowdPart, crowd_part
 from trevision.runs.issue_files import ISSUE_COLUMNS, ISSUES_PARQUET, FoundNoise
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Settings
@@ -42,6 +43,8 @@ class RunRecord:
     noise: FoundNoise
     suspects: list[Suspect]
     """Every label, most suspicious first."""
+    crowd: CrowdPart | None = None
+    """The annotators, if the run learnt from several labels a row."""
 
 
 def read_run(folder: Path | RunFolder) -> RunRecord:
@@ -59,6 +62,7 @@ def read_run(folder: Path | RunFolder) -> RunRecord:
         revised=revised,
         noise=run.noise,
         suspects=_suspects(run),
+        crowd=crowd_part(run) if run.has_annotators else None,
     )
 
 

@@ -55,11 +55,15 @@ def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
 def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
     """The sentences of the first paragraph."""
     noise = run.noise
-    said = [
-        f"This run learnt from {count(noise.rows)} labelled rows of {source_name(run.source)} "
-        f"in {count(len(noise.classes))} classes.",
-        _wrong_labels(noise),
-    ]
+    crowd, classes = run.crowd, f"{count(len(noise.classes))} classes"
+    if crowd is None:
+        learnt = f"{count(noise.rows)} labelled rows of {source_name(run.source)} in {classes}."
+    else:
+        learnt = (
+            f"{count(crowd.answers)} answers of {count(crowd.all_people)} annotators to {count(noise.rows)} "
+            f"rows in {classes} ({source_name(run.source)}). A row's label is the vote of its annotators."
+        )
+    said = [f"This run learnt from {learnt}", _wrong_labels(noise)]
     if pairs:
         worst = pairs[0]
         said.append(
@@ -87,6 +91,11 @@ def _accuracy(run: RunRecord) -> str:
     if known is not None:
         return f"The classifier is right on {percent(known)} of the clean test rows."
     agrees = percent(run.result["noisy_validation_accuracy"])
+    if run.crowd is not None:
+        return (
+            f"On held-out rows the classifier is right in about {agrees}, judged by what their annotators "
+            "say they probably are."
+        )
     return (
         "How often the classifier is right is not known, for want of clean test rows; it agrees with "
         f"{agrees} of the held-out labels, some of which are wrong themselves."

@@ -12,7 +12,7 @@ from trevision.data.progress import Progress as ReadingProgress
 from trevision.data.row_labels import RowLabels
 from trevision.estimation import BOOTSTRAP, Finding, RowSource, diagnose
 from trevision.files import DataError, write_atomically, write_json
-from trevision.issues import LabelIssues, find_label_issues
+from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.runs.issue_files import ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON
 from trevision.runs.noise_estimate import Watch, WatchedRows, listed, of_replicates
 from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE, RunFolder
@@ -27,6 +27,18 @@ SCORED_BY = (
     "to these predictions by maximum likelihood."
 )
 HOW_NETWORKS_ARE_TRAINED = "with plain cross-entropy, for the few epochs of the first stage"
+
+SCORED_BY_ANSWERS = (
+    "A row's label is the vote of its annotators, the first of those with equal votes. It was judged by "
+    "P(clean) from all answers to the row, each by its annotator's own T, and by networks that were not "
+    "trained on the row. T is that of the votes, counted by it; an annotator's own T is in annotators.json."
+)
+TOGETHER = (
+    "Answers to a hard row go wrong together: judged by the classifier, an answer counts as {counts_as:.2g} "
+    "independent ones. The intervals reach from there to answers that are independent. "
+)
+APART = "Annotators seem to err independently, judged by the classifier. "
+ALIKE = "Mistakes that all annotators make alike cannot be seen, and are in no number here."
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +84,8 @@ def find_run_issues(
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder, data_dir, reading)
     class_names, settings = run.card.class_names, run.settings
+    if run.has_annotators:
+        return _issues_of_answers(run, bootstrap, level)
     if not run.has_probabilities and not run.card.is_network:
         raise ValueError(f"{run.path} has lost {OUT_OF_SAMPLE_FILE}; fit again into another folder")
     if not run.has_probabilities:
@@ -89,6 +103,24 @@ def find_run_issues(
     if not run.card.is_network:
         model, how = f"a model ({run.card.network})", "with the labels as given"
     _write(run.path, scored, SCORED_BY.format(model=model, folds=predicted.folds, how=how))
+    return scored
+
+
+def _issues_of_answers(run: RunFolder, bootstrap: int, level: float) -> RunIssues:
+    """The votes of a run's annotators, judged by P(clean | answers, x)."""
+    class_names, labels, rows = run.card.class_names, run.labels, run.clean_rows
+    crowd = run.annotators
+    positions = labels.positions(rows)
+    if (positions < 0).any() or crowd.clean_posterior.shape != (len(rows), len(class_names)):
+        raise DataError(f"{run.path}: its files tell of different rows or classes; fit again")
+    issues = issues_of_answers(crowd, labels.codes[positions], bootstrap, level, run.settings.seed)
+    findings = [
+        Finding("annotators", "caution", None, f"{doubt[0].upper()}{doubt[1:]}.") for doubt in crowd.warnings
+    ]
+    judged = TOGETHER.format(counts_as=crowd.counts_as) if crowd.counts_as < 1 else APART
+    findings.append(Finding("independence", "caution", None, judged + ALIKE))
+    scored = RunIssues(_table(issues, rows, class_names, labels), issues, findings, class_names)
+    _write(run.path, scored, SCORED_BY_ANSWERS)
     return scored
 
 

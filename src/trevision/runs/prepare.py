@@ -20,6 +20,7 @@ from trevision.data.load import load
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import Rows, take_rows
 from trevision.files import DataError, write_json
+from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.problem import Problem, network_seed
 from trevision.methods.registry import METHODS, pose
 from trevision.methods.schedules import schedule_for
@@ -120,9 +121,10 @@ def make_problem(
     """The problem for the settings' method."""
     shape = tuple(data.train_x.shape[1:])
     network = settings.network or choose(shape)
+    # A comparison of estimators is not a method. It trains only stage 1, as `standard` does.
+    method = settings.method if settings.method in METHODS else "standard"
     return pose(
-        # A comparison of estimators is not a method. It trains only stage 1, as `standard` does.
-        settings.method if settings.method in METHODS else "standard",
+        method if settings.reading.annotator_column is None else ANSWERS_METHOD,
         data,
         make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
         standardise=standardise_for(data.train_x),

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from trevision.files import write_atomically, write_json, write_matrix
+from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.problem import Learned
 from trevision.methods.registry import check_options, find_method
+from trevision.runs.answered import check_settings_for_answers, learn_answered
 from trevision.runs.prepare import Begun, begin
 from trevision.runs.provenance import code
 from trevision.runs.record import summarise
@@ -67,16 +69,27 @@ def run(
     """
     code()  # asked now: the checkout may change while a long run trains
     method = find_method(settings.method)
-    check_options(settings.options, settings.method)
+    if settings.reading.annotator_column is None:
+        check_options(settings.options, settings.method)
+    else:
+        check_settings_for_answers(settings)
     finished = RunFolder(folder).finished_result(run_config(source, settings))
     if finished is not None:
         return finished
     begun = begin(source, settings, folder, hardware, data_dir, progress, download_progress, store)
-    dataset, problem = begun.dataset, with_out_of_sample(begun.problem)
-    learned = method(problem)
-    if problem.out_of_sample is not None:
-        learned = replace(learned, history=problem.out_of_sample.history + learned.history)
-    result = summarise(learned, settings, problem, begun.truth, dataset.notes)
+    dataset, answered = begun.dataset, None
+    if dataset.answers is None:
+        problem = with_out_of_sample(begun.problem)
+        learned = method(problem)
+        if problem.out_of_sample is not None:
+            learned = replace(learned, history=problem.out_of_sample.history + learned.history)
+        result = summarise(learned, settings, problem, begun.truth, dataset.notes)
+    else:
+        problem = begun.problem
+        learned, answered = learn_answered(begun)
+        as_trained = replace(settings, method=ANSWERS_METHOD)
+        result = summarise(learned, as_trained, problem, begun.truth, dataset.notes)
+        result["annotators"] = answered.summary()
     for key, value in (told or {}).items():
         result[key] = [*result[key], *value] if key in result else value
     fabric = problem.runtime.fabric
@@ -87,6 +100,8 @@ def run(
             RunFolder(folder).save_out_of_sample(problem.out_of_sample, problem.data)
         if keep_model:
             RunFolder(folder).save_labels(dataset.labels, problem.data)
+        if answered is not None:
+            answered.write(folder)
         _write_outcome(folder, begun, learned, result, keep_model)
         problem.runtime.store.clear()
     fabric.barrier()

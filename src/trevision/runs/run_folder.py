@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trevision.data.files.annotator_files import has_annotators, read_annotators, read_clean_rows
 from trevision.data.files.reading import Reading
 from trevision.data.progress import Progress
 from trevision.data.row_labels import RowLabels
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 
     from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.noisy import NoisyData
+    from trevision.estimation import Annotators
     from trevision.methods.problem import OutOfSample
     from trevision.models.files import SavedClassifier
     from trevision.training.model_files import SavedModel
 
 OUT_OF_SAMPLE_FILE = "probabilities.npz"
+ANSWERS_FILE = "answers.parquet"
 LABELS_FILE = "labels.parquet"
 PREPROCESSING_FILE = "preprocessing.skops"
 ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
@@ -202,6 +205,33 @@ class RunFolder:
         if lacking := [name for name in needed if name not in arrays]:
             raise DataError(f"{path}: lacks {', '.join(lacking)}; remove it to have it made again")
         return OutOfSampleRows(arrays["probs"], arrays["labels"], arrays["rows"], int(arrays["folds"]))
+
+    @property
+    def has_annotators(self) -> bool:
+        """Whether the run learnt from several labels a row."""
+        return has_annotators(self.path)
+
+    @cached_property
+    def annotators(self) -> Annotators:
+        """annotators.json, with P(clean) of the rows."""
+        return read_annotators(self.path)
+
+    @cached_property
+    def clean_rows(self) -> np.ndarray:
+        """The number in the source of each row of P(clean)."""
+        return read_clean_rows(self.path)
+
+    @cached_property
+    def answers(self) -> pa.Table:
+        """answers.parquet: row, annotator and label of every answer, by row."""
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        path = self._written_by_fit(ANSWERS_FILE)
+        try:
+            return pa.parquet.read_table(path, columns=["row", "annotator", "label"])
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise DataError(f"{path}: must be the answers that a run wrote ({error}); fit again") from None
 
     @property
     def has_issues(self) -> bool:

@@ -111,6 +111,8 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
         reading = Reading.from_json(given.get("reading", {}))
         if reading.clean_source is not None:
             reading = replace(reading, clean_source=located(reading.clean_source, files))
+        if reading.rows_source is not None:
+            reading = replace(reading, rows_source=located(reading.rows_source, files))
         for key in ("noise", "pretrained"):
             given[key] = None if given.get(key) is None else located(given[key], files)
         models = Models(**given.get("models", {}))  # older runs do not say
@@ -125,5 +127,6 @@ def files_of(source: str, settings: Settings) -> dict[str, dict[str, str]]:
     """The files that a run reads, by the names in its config, with their digests."""
     from trevision.runs.prior_files import named_in  # imports torch, which only a new run needs
 
-    named = (source, settings.reading.clean_source, settings.noise, settings.pretrained)
+    reading = settings.reading
+    named = (source, reading.clean_source, reading.rows_source, settings.noise, settings.pretrained)
     return describe(*named, *named_in(settings.options.prior))

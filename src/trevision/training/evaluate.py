@@ -59,6 +59,9 @@ def measure_against(truth: Truth) -> Measure:
 class Evaluation:
     """Measures a model on the noisy validation set and, if there is one, on a trusted set.
 
+    Rows count by their weights. If P(clean) of the validation rows is known from several annotators, error
+    and loss are expected ones by it.
+
     Attributes
     ----------
     data : NoisyData
@@ -95,10 +98,17 @@ class Evaluation:
         clean = class_probs(model, data.valid_x)
         matrix = None if transition is None else _on_cpu(transition)
         noisy = clean if matrix is None else clean @ matrix
-        given = noisy.gather(1, data.valid_y.cpu()[:, None]).clamp(min=1e-12)
+        if data.valid_targets is None:
+            given = noisy.gather(1, data.valid_y.cpu()[:, None]).clamp(min=1e-12)
+            losses = self.loss(given.log()).squeeze(1)
+            error = _error(noisy, data.valid_y, data.valid_weights)
+        else:
+            losses = (data.valid_targets * self.loss(noisy.clamp(min=1e-12).log())).sum(dim=1)
+            right = data.valid_targets.gather(1, noisy.argmax(dim=1, keepdim=True)).squeeze(1)
+            error = _mean(1 - right, data.valid_weights)
         metrics: dict[str, Any] = {
-            "noisy_validation_error": _error(noisy, data.valid_y),
-            "noisy_validation_loss": float(self.loss(given.log()).mean()),
+            "noisy_validation_error": error,
+            "noisy_validation_loss": _mean(losses, data.valid_weights),
         }
         if data.trusted_x is not None and data.trusted_y is not None:
             metrics["trusted_error"] = _error(class_probs(model, data.trusted_x), data.trusted_y)
@@ -112,6 +122,11 @@ def _on_cpu(transition: Tensor) -> Tensor:
     return transition.detach().float().cpu()
 
 
-def _error(probs: Tensor, labels: Tensor) -> float:
-    wrong = (probs.argmax(dim=1) != labels.cpu()).sum().item()
-    return wrong / len(labels)
+def _mean(values: Tensor, weights: Tensor | None) -> float:
+    """The mean over rows, each counted by its weight."""
+    return float(values.mean() if weights is None else (values * weights).sum() / weights.sum())
+
+
+def _error(probs: Tensor, labels: Tensor, weights: Tensor | None = None) -> float:
+    wrong = probs.argmax(dim=1) != labels.cpu()
+    return wrong.sum().item() / len(labels) if weights is None else _mean(wrong.float(), weights)

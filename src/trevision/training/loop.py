@@ -37,12 +37,28 @@ class TrainingDiverged(RuntimeError):
 
 @dataclass(frozen=True)
 class Batch:
-    """The input of a step: rows, their noisy labels, their row numbers, and the epoch."""
+    """The input of a step: rows, their noisy labels, their row numbers, and the epoch.
+
+    `weights` (n,) say how often each row counts, on average once over the training rows; None: once.
+    `targets` (n, C) are P(clean), if it is to be learnt instead of the labels.
+    """
 
     x: Tensor
     noisy_labels: Tensor
     rows: Tensor
     epoch: int
+    weights: Tensor | None = None
+    targets: Tensor | None = None
+
+    def mean(self, loss: Callable[..., Tensor], *given: Any) -> Tensor:
+        """The mean of `loss(*given)` over the rows, each counted by its weight: a scalar.
+
+        The weights are not divided by their sum in the batch: a batch of light rows is to move the network
+        less than one of heavy rows.
+        """
+        if self.weights is None:
+            return loss(*given)
+        return (self.weights * loss(*given, reduction="none")).mean()
 
 
 Step = Callable[[nn.Module, Batch], Tensor]
@@ -190,6 +206,11 @@ class _Training:
         optimizers = make_optimizers(stage.model, stage.phase)
         self.model, *self.optimizers = self.fabric.setup(stage.model, *optimizers)
         self.x, self.labels = self.fabric.to_device(data.train_x), self.fabric.to_device(data.train_y)
+        self.weights, self.targets = data.train_weights, data.train_targets
+        if self.weights is not None:
+            self.weights = self.fabric.to_device(self.weights * (len(self.weights) / self.weights.sum()))
+        if self.targets is not None:
+            self.targets = self.fabric.to_device(self.targets)
         self.augmentation = stage.phase.augmentation or data.augmentation
         self.batches = math.ceil(len(self.x) / stage.phase.batch_size)
         steps = stage.phase.average * self.batches
@@ -240,7 +261,9 @@ class _Training:
         own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
         samples = augmented_batches(self.x, own, self.augmentation, generator)
         for rows, mine, images in zip(whole, own, samples, strict=True):
-            batch = Batch(images.to(fabric.device), self.labels[mine], mine, epoch)
+            weights = None if self.weights is None else self.weights[mine]
+            targets = None if self.targets is None else self.targets[mine]
+            batch = Batch(images.to(fabric.device), self.labels[mine], mine, epoch, weights, targets)
             yield batch, len(mine) * fabric.world_size / len(rows)
 
     def state(self) -> dict[str, Any]:

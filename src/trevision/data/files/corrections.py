@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
+from trevision.data.files.answers import open_source
 from trevision.data.files.arrays import name_of, npz_members
 from trevision.data.files.columns import plain
 from trevision.data.files.image_lists import list_folder, path_column
 from trevision.data.files.labels import counted
 from trevision.data.files.reading import PARQUET_SUFFIXES, TEXT_SUFFIXES, Reading, kind_of
 from trevision.data.files.survey import find_label_column
-from trevision.data.files.tables import Table, open_table
+from trevision.data.files.tables import Table
 from trevision.files import DataError, write_atomically
 
 Write = Callable[[Path], None]
@@ -41,7 +42,7 @@ def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int])
     wanted = [int(row) for row in row_numbers]
     if kind_of(source) != "table":
         return [{} for _ in wanted]
-    table = open_table(source)
+    table, _, _ = open_source(source, reading)
     fields_of: dict[int, dict[str, str]] = {}
     rows = np.unique(np.array(wanted, dtype=np.int64))
     start = 0
@@ -76,7 +77,7 @@ def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int,
     for row, label in corrections.items():
         if not str(label).strip():
             raise DataError(f"corrections must give each row a label, got none for row {row}")
-    kind = kind_of(source)
+    kind, sources = kind_of(source), (source, reading.rows_source)
     suffixes: tuple[str, ...]
     if kind == "named":
         raise DataError(f"source must be a file or folder whose labels can be replaced, got {str(source)!r}")
@@ -85,13 +86,14 @@ def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int,
     elif kind == "npz":
         suffixes, write = (".npz",), _npz_writer(Path(source).expanduser(), corrections)
     else:
-        table = open_table(source)
+        table, reading, _ = open_source(source, reading)
         suffixes = TEXT_SUFFIXES if table.schema is None else PARQUET_SUFFIXES
         write = (_csv_writer if table.schema is None else _parquet_writer)(table, reading, corrections, out)
     if out.suffix.lower() not in suffixes:
         raise DataError(f"out must end in {' or '.join(suffixes)}, as a copy of {source} does, got {out}")
-    if out.exists() and Path(source).exists() and out.samefile(source):
-        raise DataError(f"out must not be the source itself, got {out}")
+    for read in sources:
+        if read is not None and out.exists() and Path(read).exists() and out.samefile(read):
+            raise DataError(f"out must not be the source itself, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, write)
 

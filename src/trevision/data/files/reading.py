@@ -35,6 +35,13 @@ class Reading:
     """A second file or folder of the same form as SOURCE, whose labels are known to be right."""
     path_column: str | None = None
     """A column of image paths, relative to the table's folder; recognised by its values if not given."""
+    annotator_column: str | None = None
+    """Several labels a row: a column that says who gave the label. Each line of SOURCE is then one answer."""
+    id_column: str | None = None
+    """Several labels a row: a column that says which row was labelled."""
+    rows_source: str | None = None
+    """Several labels a row: a second table with the rows, joined by id_column; if not given, the rows are in
+    SOURCE itself, repeated for every answer."""
     image_size: int | None = None
     """Resize images to this many pixels per side; if not given, their own size or 64."""
 
@@ -51,9 +58,12 @@ class Reading:
 
     def check(self, kind: Kind, source: str) -> None:
         """Raise a DataError for a value that is invalid, or does not apply to a `source` of that kind."""
-        columns = ("label_column", "text_column", "ignore_column", "name_column", "clean_column")
+        columns = (
+            *("label_column", "text_column", "ignore_column", "name_column", "clean_column"),
+            "annotator_column",
+        )
         serves: dict[str, tuple[Kind, ...]] = {
-            **dict.fromkeys((*columns, "path_column"), ("table",)),
+            **dict.fromkeys((*columns, "path_column", "id_column", "rows_source"), ("table",)),
             "clean_source": ("npz", "table", "folder"),
             "image_size": ("table", "folder"),
         }
@@ -70,6 +80,7 @@ class Reading:
             raise DataError(f"image_size must lie in [4, {LARGEST_IMAGE_SIZE}] pixels, got {self.image_size}")
         if self.clean_column is not None and self.clean_source is not None:
             raise DataError("clean_column and clean_source must not both be given; leave one out")
+        self._check_answers()
         used: dict[str, str] = {}
         for role in (*columns, "path_column"):
             given = getattr(self, role)
@@ -77,6 +88,27 @@ class Reading:
                 if column in used:
                     raise DataError(f"{role} and {used[column]} must be different columns, got {column!r}")
                 used[column] = role
+
+    def _check_answers(self) -> None:
+        """Raise a DataError unless what is said about several labels a row fits together."""
+        if (self.annotator_column is None) != (self.id_column is None):
+            given = "id_column" if self.annotator_column is None else "annotator_column"
+            raise DataError(
+                "annotator_column and id_column must be given together: who gave a label, and to which row; "
+                f"got {given} alone"
+            )
+        if self.annotator_column is None:
+            if self.rows_source is not None:
+                raise DataError("rows_source must go with annotator_column and id_column; leave it out")
+            return
+        if self.clean_column is not None:
+            raise DataError("clean_column must be left out with annotator_column; use clean_source")
+        if self.id_column in (self.annotator_column, self.label_column):
+            raise DataError(
+                f"id_column must differ from annotator_column and label_column, got {self.id_column!r}"
+            )
+        if self.rows_source is not None and kind_of(self.rows_source) != "table":
+            raise DataError(f"rows_source must be a .csv or .parquet file, got {self.rows_source!r}")
 
 
 def kind_of(source: str | Path) -> Kind:

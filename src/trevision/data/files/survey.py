@@ -107,7 +107,8 @@ def training_roles(table: Table, reading: Reading) -> Roles:
 
 def prediction_roles(table: Table, reading: Reading) -> Roles:
     """The columns with a role in a table of new rows, which may lack labels and names."""
-    return Roles(_label_if_any(table, reading), _column_if_any(table, reading.name_column))
+    name = reading.name_column or reading.id_column
+    return Roles(_label_if_any(table, reading), _column_if_any(table, name))
 
 
 def _label_if_any(table: Table, reading: Reading) -> int | None:

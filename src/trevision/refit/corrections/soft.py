@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from trevision.noise import IntArray
-from trevision.refit.correction import Correction, Evidence, Training
-
-LEAST_PROBABILITY = 0.01
-"""Copies below it are left out, and the row's others take their weight: many classes would be many copies."""
+from trevision.refit.correction import Correction, Evidence, Training, weighted_copies
 
 
 def apply(evidence: Evidence) -> Training:
@@ -18,11 +12,7 @@ def apply(evidence: Evidence) -> Training:
 
     A model fitted on them minimises sum_i q_i loss(x, i), the expected loss on the clean label.
     """
-    q = np.where(evidence.clean_given_label < LEAST_PROBABILITY, 0, evidence.clean_given_label)
-    q /= q.sum(axis=1, keepdims=True)
-    rows, labels = (numbers.astype(np.int64) for numbers in np.nonzero(q))
-    classes: IntArray = labels
-    return Training(rows, classes, q[rows, classes])
+    return weighted_copies(evidence.clean_given_label)
 
 
 SOFT = Correction("soft", apply, rank=0)

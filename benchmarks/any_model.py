@@ -131,8 +131,8 @@ def accuracies(model: Any, case: Case) -> tuple[dict[str, float], str]:
         "CleanLearning": right(cleaned.fit(case.x, case.noisy)),
         "auto": right(ours),
     }
-    revised = any(step.get("accepted") for step in ours.history_)
-    return scores, ours.correction_ + ("+T" if revised and ours.correction_ != "none" else "")
+    revised = {step["correction"] for step in ours.history_ if step.get("accepted")}
+    return scores, ours.correction_ + ("+T" if ours.correction_ in revised else "")
 
 
 def cell(model: str, seed: int, table: str, kind: str) -> tuple[dict[str, float], str]:

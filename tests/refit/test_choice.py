@@ -26,8 +26,8 @@ def task(labels: list[int], weights: list[float] | None = None) -> Task:
 @pytest.mark.parametrize(
     ("standard_errors", "changed", "agreement", "clear"),
     [
-        (0.6, 0.05, 0.0, True),
-        (0.4, 0.05, 0.0, False),
+        (1.1, 0.05, 0.0, True),
+        (0.9, 0.05, 0.0, False),
         (1.9, 0.2, 0.1, False),  # it changes more than a tenth: two standard errors are asked for
         (2.1, 0.2, 0.1, True),
         (9.0, 0.2, -0.001, False),  # likelier labels, but fewer of them hit

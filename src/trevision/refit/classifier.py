@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
@@ -333,7 +334,11 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     def _task(self, x: Any, labels: IntArray, weights: FloatArray | None) -> Task:
         counted = labels if weights is None else labels[weights > 0]
         cv = check_folds(self.cv, counted, self.classes_, self.warnings_)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # A number is the seed as it stands: folds are those of every other tool that is given it.
+        given = self.random_state
+        seed = int(
+            given if isinstance(given, numbers.Integral) else check_random_state(given).randint(2**31 - 1)
+        )
         folds = make_folds(labels, weights, cv, x, seed)
         return Task(self.estimator, x, labels, weights, folds, len(self.classes_), seed, self.n_jobs)
 

@@ -25,7 +25,7 @@ from trevision.refit.correction import Correction, Evidence, Training
 from trevision.refit.models import fit_model
 from trevision.refit.scoring import LEAST_PROBABILITY, Gain, gain, held_out_log_likelihood
 
-CLEAR_ERRORS = 0.5
+CLEAR_ERRORS = 1.0
 """Standard errors by which a correction must be ahead of `none`."""
 
 MANY_CHANGES = 0.1

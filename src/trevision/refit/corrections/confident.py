@@ -7,15 +7,19 @@ import numpy as np
 from trevision.estimation import ProbabilityRows
 from trevision.estimation.confident_joint import CONFIDENT_JOINT, calibrated
 from trevision.refit.correction import Correction, Evidence, Training
-from trevision.refit.corrections.prune import share_restored
 
 
 def apply(evidence: Evidence) -> Training:
-    """Rows that confident learning keeps, each with the label j given and the weight 1 / T[j, j].
+    """Rows that confident learning keeps, each with the label given.
 
     Q[i, j] is the confident joint: how many rows given label j are of class i. For each pair of i and j, the
     Q[i, j] rows given j with the largest margin P(noisy = i | x) - P(noisy = j | x) are left out (prune by
     noise rate, Northcutt et al. 2021). A row stays if the model is not surer of the other label.
+
+    Notes
+    -----
+    Northcutt et al. weight the rows of label j by 1 / T[j, j]. Here they are not weighted: where this
+    correction is made, T is hardly known, and predictions were better without it (docs/any-model.md).
     """
     probs, labels, weights = evidence.noisy_probs, evidence.labels, evidence.row_weights
     joint = calibrated(CONFIDENT_JOINT.counts(ProbabilityRows(probs, labels), weights))
@@ -32,7 +36,7 @@ def apply(evidence: Evidence) -> Training:
             # One row stays, so that no class is lost.
             kept[own[probs[own, given].argmax()]] = True
     rows = np.flatnonzero(kept)
-    return Training(rows, labels[rows], share_restored(evidence.transition, labels[rows]))
+    return Training(rows, labels[rows], np.ones(len(rows)))
 
 
 CONFIDENT = Correction("confident", apply, rank=3, estimator="confident-joint")

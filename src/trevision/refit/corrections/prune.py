@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from trevision.noise import FloatArray, IntArray
 from trevision.refit.correction import Correction, Evidence, Training
 
 LEAST_DIAGONAL = 0.1
@@ -27,13 +26,7 @@ def apply(evidence: Evidence) -> Training:
         kept[own[np.argsort(-right, kind="stable")[:count]]] = True
     rows = np.flatnonzero(kept)
     labels = evidence.labels[rows]
-    return Training(rows, labels, share_restored(evidence.transition, labels))
-
-
-def share_restored(transition: FloatArray, labels: IntArray) -> FloatArray:
-    """The weight 1 / T[j, j] of each label j that was kept."""
-    weights: FloatArray = 1 / np.maximum(transition.diagonal()[labels], LEAST_DIAGONAL)
-    return weights
+    return Training(rows, labels, 1 / np.maximum(evidence.transition.diagonal()[labels], LEAST_DIAGONAL))
 
 
 PRUNE = Correction("prune", apply, rank=2)

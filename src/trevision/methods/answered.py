@@ -19,7 +19,6 @@ from trevision.estimation.crowd_learning import targets_of
 from trevision.methods.cross_fit import cross_fit
 from trevision.methods.options import Options
 from trevision.methods.problem import EstimatedTransition, Learned, Problem
-from trevision.methods.registry import check_options
 from trevision.methods.stages import conclude, continue_plainly, fit_noisy_posterior
 from trevision.training.model import NoisyLabelModel
 
@@ -28,7 +27,7 @@ METHOD = "standard"
 
 
 def check_choices_for_answers(method: str, usual: str, options: Options, prior: object = None) -> None:
-    """Raise a ValueError for a choice that means nothing with several labels a row.
+    """Raise a ValueError for a choice that means nothing with several labels a row; `pose` checks the others.
 
     Parameters
     ----------
@@ -51,7 +50,6 @@ def check_choices_for_answers(method: str, usual: str, options: Options, prior: 
                 f"{name} must be left out with several labels a row, got {value}: P(clean) is learnt by "
                 "cross-entropy, and T comes from the answers"
             )
-    check_options(options, METHOD)
 
 
 def learn_from_answers(problem: Problem, answers: Answers, level: float = 0.9) -> tuple[Learned, CrowdLearnt]:

@@ -12,6 +12,7 @@ commands call them. A seed draws a table's held-out rows and noise, the folds an
 *plain* is the same model on the labels as given: `--correction none`, for the network `--method standard`.
 
     python -m benchmarks models                              # seeds 0 to 2
+    TREVISION_CASES=sms,digits python -m benchmarks models   # some of the texts and tables
     TREVISION_RUNS=FOLDER python -m benchmarks models        # keeps its runs there, and continues
 
 Printed: accuracy on clean held-out rows in per cent, mean ± standard deviation over seeds, as Markdown.
@@ -83,6 +84,8 @@ def main() -> None:
     if not real:
         print("no folder $TREVISION_DATA/real-noise: only tables are measured", file=sys.stderr)
     cases = [*real, *(f"{table}, {noise}" for table in TABLES for noise in NOISES)]
+    if asked := os.environ.get("TREVISION_CASES"):
+        cases = [case for case in cases if case.split(", ")[0] in asked.split(",")]
     measured: dict[str, list[tuple[str, dict[str, float]]]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.environ.get("TREVISION_RUNS", temporary))

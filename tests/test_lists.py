@@ -12,6 +12,8 @@ from trevision.data.sources import SOURCES
 from trevision.estimation import ESTIMATORS
 from trevision.methods.registry import METHODS
 from trevision.methods.schedules import SCHEDULES
+from trevision.models.candidates import CANDIDATES
+from trevision.models.names import MODELS
 from trevision.networks.choose import NETWORKS
 from trevision.refit.registry import AUTO, CORRECTIONS
 
@@ -41,6 +43,12 @@ def test_the_help_of_fit_lists_the_methods_and_networks(capsys, monkeypatch):
     text = help_of("fit", capsys, monkeypatch)
     assert sorted(listed_after(text, "--method STR")) == sorted(METHODS)
     assert sorted(listed_after(text, "--network {None}|STR")) == sorted(NETWORKS)
+
+
+def test_the_help_of_fit_lists_the_models_and_corrections(capsys, monkeypatch):
+    text = help_of("fit", capsys, monkeypatch)
+    assert ["auto", *listed_after(text, "--model STR")] == list(MODELS) == ["auto", "network", *CANDIDATES]
+    assert sorted(listed_after(text, "--correction STR")) == sorted([AUTO, *CORRECTIONS])
 
 
 def test_the_help_of_fit_names_every_source_schedule_and_estimator(capsys, monkeypatch):

@@ -435,3 +435,27 @@ def test_a_finished_run_is_left_and_another_model_refused(folder, tmp_path, caps
     with pytest.raises(SystemExit):
         command(*fit, "--model", "forest")
     assert "holds a run with another models" in capsys.readouterr().err
+
+
+def test_a_lead_within_its_error_is_told():
+    from trevision.models.comparison import Compared
+    from trevision.runs.model_run import _near_ones
+
+    best, far = Compared("forest", rows=np.zeros(1)), Compared("linear", behind=0.2, behind_error=0.1)
+    near, broken = Compared("boosting", behind=0.1, behind_error=0.2), Compared("network", error="no")
+    (note,) = _near_ones([best, near, far, broken])
+    assert "prefer forest to boosting: the lead" in note
+    assert _near_ones([best, far, broken]) == []
+
+
+@pytest.mark.parametrize("words", [{}, {"models": {"model": "network", "correction": "auto"}}])
+def test_runs_recorded_before_there_were_models_keep_their_names(words):
+    """A config without models is that of the network, and so is one that says the defaults."""
+    from dataclasses import asdict
+
+    from trevision.runs.settings import Settings, canonical, run_config, settings_of
+
+    old = {"source": "mnist", **{k: v for k, v in asdict(Settings()).items() if k != "models"}} | words
+    assert canonical(old) == canonical(run_config("mnist", Settings()))
+    assert "models" not in canonical(old)
+    assert settings_of(old)[1].models.model == "network"

@@ -96,6 +96,7 @@ def run_model(
             notes.append(
                 f"Models were compared on {len(part):,} of the {len(rows.labels):,} rows, drawn at random."
             )
+        notes += _near_ones(compared)
         told: dict[str, Any] = {
             "model": best.name,
             "models": [each.to_json(chosen=each is best) for each in compared],
@@ -131,6 +132,18 @@ def models_to_compare(settings: Settings) -> tuple[list[str], list[str]]:
     if not all(map(is_installed, PACKAGES["torch"])):
         return [*CANDIDATES], [WITHOUT_TORCH]
     return [NETWORK, *CANDIDATES], []
+
+
+def _near_ones(compared: list[Compared]) -> list[str]:
+    """A note if other models may be as good as the best: none is worse by more than a standard error."""
+    best, *others = compared
+    near = [each.name for each in others if each.error is None and each.behind <= each.behind_error]
+    if not near:
+        return []
+    return [
+        f"Held-out labels do not clearly prefer {best.name} to {' and '.join(near)}: the lead is less than a "
+        "standard error."
+    ]
 
 
 def _folds(rows: ModelRows, seed: int) -> list[np.ndarray]:

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,6 +20,8 @@ from torch import nn
 from trevision.data.files.array_dataset import features
 from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.data.noisy import split
+from trevision.data.rows import Rows
+from trevision.data.sparse_rows import SparseRows, sparse_features
 from trevision.estimation import BOOTSTRAP
 from trevision.files import write_json
 from trevision.issues import LabelIssues, find_label_issues
@@ -31,6 +34,7 @@ from trevision.networks.choose import build, choose
 from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
 from trevision.training.evaluate import class_probs
+from trevision.training.inputs import standardise_for
 from trevision.training.model import NoisyLabelModel
 from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
 from trevision.training.progress import LineProgress, NoProgress
@@ -170,7 +174,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n, features) or (n, channels, height, width)
-            The rows: a table, or images.
+            The rows: a table, or images. A table may be a scipy sparse matrix or array: each batch is made
+            dense when it is needed, the whole table never.
         y : array-like of shape (n,)
             Their labels, partly wrong, of any values.
         clean_X, clean_y : array-like, optional
@@ -201,12 +206,14 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.prior, Prior | None):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
         _refuse_missing(y)
-        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", allow_nd=True, ensure_min_samples=2, multi_output=True
+        )
         y = column_or_1d(y, warn=True)
         _refuse_fractions(y)
         check_classification_targets(y)
         self.classes_, labels = encode_labels(y)
-        x = features(X, precise=True)
+        x = _rows(X, "X")
         seed = int(check_random_state(self.random_state).randint(2**31))
         data = split(
             x,
@@ -223,7 +230,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.method,
             data,
             make_network=self._network_maker(tuple(x.shape[1:]), seed),
-            standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
+            standardise=self._standardiser(data.train_x),
             schedule=schedule,
             seed=seed,
             runtime=Runtime(
@@ -274,7 +281,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Probabilities, in the order of `classes_`.
         """
         check_is_fitted(self)
-        x = features(validate_data(self, X, reset=False, allow_nd=True), precise=True)
+        x = self._checked_rows(X, "X")
         if tuple(x.shape[1:]) != self.shape_:
             raise ValueError(f"X must have rows of shape {self.shape_}, as in fit, got {tuple(x.shape[1:])}")
         model = self.model_
@@ -415,7 +422,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return {}
         if clean_X is None or clean_y is None:
             raise ValueError("clean_X and clean_y must be given together: trusted rows and their labels")
-        rows = features(validate_data(self, clean_X, reset=False, allow_nd=True), "clean_X", precise=True)
+        rows = self._checked_rows(clean_X, "clean_X")
         codes = codes_in(clean_y, self.classes_, "clean_y")
         if len(rows) != len(codes):
             raise ValueError(f"clean_X and clean_y must be of one length, got {len(rows)} and {len(codes)}")
@@ -436,8 +443,22 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return make
 
-    def _standardiser(self, x: torch.Tensor) -> nn.Module:
-        return Standardise.from_data(x) if self.standardise else Standardise.identity(tuple(x.shape[1:]))
+    def _standardiser(self, x: Rows) -> nn.Module:
+        return standardise_for(x) if self.standardise else Standardise.identity(tuple(x.shape[1:]))
+
+    def _checked_rows(self, X: Any, name: str) -> torch.Tensor | SparseRows:
+        """Rows like those of `fit`, to be predicted or trusted."""
+        return _rows(validate_data(self, X, reset=False, accept_sparse="csr", allow_nd=True), name)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _rows(X: Any, name: str) -> torch.Tensor | SparseRows:
+    """Checked rows as a copy to learn from; a sparse table stays sparse."""
+    return sparse_features(X, name) if issparse(X) else features(X, name, precise=True)
 
 
 def _normalised(probs: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
+from trevision.callbacks import Callback, Several, check_callbacks
 from trevision.data.files.array_dataset import features
 from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.data.noisy import split
@@ -37,7 +38,7 @@ from trevision.training.evaluate import class_probs
 from trevision.training.inputs import standardise_for
 from trevision.training.model import NoisyLabelModel
 from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
-from trevision.training.progress import LineProgress, NoProgress
+from trevision.training.progress import LineProgress
 from trevision.training.runtime import Runtime, launch
 
 Network = str | nn.Module | Callable[[], nn.Module]
@@ -88,6 +89,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Seed of the split, initial weights and batches.
     verbose : int, default=0
         1 shows progress on standard error.
+    callbacks : list of Callback or None, default=None
+        What is told of every stage and epoch: `trevision.callbacks.TensorBoard(folder)`, `MLflow()`,
+        `WandB()`, or a `Callback` of your own.
 
     Attributes
     ----------
@@ -148,6 +152,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         precision: str = "32-true",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
     ) -> None:
         self.method = method
         self.network = network
@@ -167,6 +172,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
+        self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any, *, clean_X: Any = None, clean_y: Any = None) -> TRevisionClassifier:
         """Learn from rows with noisy labels.
@@ -205,6 +211,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_options(options, self.method)
         if not isinstance(self.prior, Prior | None):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
+        callbacks = check_callbacks(self.callbacks)
         _refuse_missing(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", allow_nd=True, ensure_min_samples=2, multi_output=True
@@ -226,6 +233,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
+        fabric = launch(self.accelerator, self.devices, self.precision)
+        watch = Several([LineProgress()] if self.verbose else [])
+        watch.observers += callbacks if fabric.is_global_zero else []
         problem = pose(
             self.method,
             data,
@@ -233,15 +243,17 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             standardise=self._standardiser(data.train_x),
             schedule=schedule,
             seed=seed,
-            runtime=Runtime(
-                launch(self.accelerator, self.devices, self.precision),
-                progress=LineProgress() if self.verbose else NoProgress(),
-            ),
+            runtime=Runtime(fabric, progress=watch),
             options=options,
             prior=self.prior,
         )
-        problem = with_out_of_sample(problem)
-        self._keep(method(problem))
+        try:
+            problem = with_out_of_sample(problem)
+            self._keep(method(problem))
+        except BaseException:
+            watch.end(None)
+            raise
+        watch.end(self._summary())
         self.out_of_sample_ = None
         if problem.out_of_sample is not None:
             probs, codes = problem.out_of_sample.rows(data)
@@ -416,6 +428,21 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = model
         self.initial_transition_matrix_ = initial
         self.transition_matrix_ = transition
+
+    def _summary(self) -> dict[str, Any]:
+        """What callbacks are told at the end."""
+        return {
+            "transition": self.transition_matrix_,
+            "initial_transition": self.initial_transition_matrix_,
+            "noise_rate": self.noise_rate_,
+            "stopped_because": self.stopped_because_,
+            "warnings": self.warnings_,
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if isinstance(value, str | int | float | None)
+            },
+        }
 
     def _trusted_set(self, clean_X: Any, clean_y: Any) -> dict[str, Any]:
         if clean_X is None and clean_y is None:

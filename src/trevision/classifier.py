@@ -25,6 +25,7 @@ from trevision.data.rows import Rows
 from trevision.data.sparse_rows import SparseRows, sparse_features
 from trevision.estimation import BOOTSTRAP
 from trevision.files import write_json
+from trevision.foreign import Columns, has_columns, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import Options
@@ -109,6 +110,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Why the training ended.
     warnings_ : list of str
         Doubts about the result, in sentences.
+    dataset_columns_ : str, list of str or None
+        The columns of the Hugging Face data set in `fit`; None for other data.
     out_of_sample_ : tuple of ndarray, or None
         P(noisy | x) of every row in `fit`, by a network that was not trained on it, and the codes of the
         noisy labels. None if T was estimated without these predictions, and after `load`.
@@ -174,19 +177,26 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, *, clean_X: Any = None, clean_y: Any = None) -> TRevisionClassifier:
+    def fit(
+        self, X: Any, y: Any = None, *, columns: Columns = None, clean_X: Any = None, clean_y: Any = None
+    ) -> TRevisionClassifier:
         """Learn from rows with noisy labels.
 
         Parameters
         ----------
         X : array-like of shape (n, features) or (n, channels, height, width)
             The rows: a table, or images. A table may be a scipy sparse matrix or array: each batch is made
-            dense when it is needed, the whole table never.
-        y : array-like of shape (n,)
-            Their labels, partly wrong, of any values.
+            dense when it is needed, the whole table never. A torch data set of pairs (row, label), a
+            DataLoader of one and a Hugging Face data set are read into memory first.
+        y : array-like of shape (n,), or str
+            Their labels, partly wrong, of any values. For a Hugging Face data set, the name of their column;
+            None if the samples of a torch data set hold them.
+        columns : str or list of str, optional
+            The columns of a Hugging Face data set to learn from: one of arrays, or several of numbers. None
+            takes all but y.
         clean_X, clean_y : array-like, optional
-            Rows with right labels, and these labels. They select the epoch instead of the noisy validation
-            labels.
+            Rows with right labels, and these labels, or a data set as above. They select the epoch instead of
+            the noisy validation labels.
 
         Returns
         -------
@@ -212,6 +222,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.prior, Prior | None):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
         callbacks = check_callbacks(self.callbacks)
+        X, y, self.dataset_columns_ = read_labelled(X, y, columns, numeric=True)
         _refuse_missing(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", allow_nd=True, ensure_min_samples=2, multi_output=True
@@ -267,8 +278,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like
-            Rows of the same shape as in `fit`.
+        X : array-like or data set
+            Rows of the same shape as in `fit`. Labels in a data set are not read.
 
         Returns
         -------
@@ -284,8 +295,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like
-            Rows of the same shape as in `fit`.
+        X : array-like or data set
+            Rows of the same shape as in `fit`. Labels in a data set are not read.
 
         Returns
         -------
@@ -307,8 +318,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like
-            Rows of the same shape as in `fit`.
+        X : array-like or data set
+            Rows of the same shape as in `fit`. Labels in a data set are not read.
 
         Returns
         -------
@@ -319,6 +330,27 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.model_.transition is None:
             return probs
         return _normalised(probs @ self.transition_matrix_)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like or data set
+            Rows as in `fit`.
+        y : array-like of shape (n,), or str
+            Their labels, as in `fit`.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        columns = self.dataset_columns_ if has_columns(X) else None
+        X, y, _ = read_labelled(X, y, columns, numeric=True)
+        return float(super().score(X, y, sample_weight))
 
     def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be.
@@ -379,6 +411,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "stopped_because": self.stopped_because_,
             "warnings": self.warnings_,
             "noise_rate": self.noise_rate_,
+            "dataset_columns": self.dataset_columns_,
         }
         config = {"method": self.method, "model": card.to_json(), "fitted": fitted}
         write_json(folder / "config.json", config)
@@ -414,6 +447,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.stopped_because_ = fitted.get("stopped_because", "")
         model.warnings_ = fitted.get("warnings", [])
         model.noise_rate_ = fitted.get("noise_rate")
+        model.dataset_columns_ = fitted.get("dataset_columns")
         model.out_of_sample_ = None
         return model
 
@@ -447,6 +481,11 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trusted_set(self, clean_X: Any, clean_y: Any) -> dict[str, Any]:
         if clean_X is None and clean_y is None:
             return {}
+        if clean_X is not None:
+            columns = self.dataset_columns_ if has_columns(clean_X) else None
+            clean_X, clean_y, _ = read_labelled(
+                clean_X, clean_y, columns, numeric=True, names=("clean_X", "clean_y")
+            )
         if clean_X is None or clean_y is None:
             raise ValueError("clean_X and clean_y must be given together: trusted rows and their labels")
         rows = self._checked_rows(clean_X, "clean_X")
@@ -475,6 +514,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: Any, name: str) -> torch.Tensor | SparseRows:
         """Rows like those of `fit`, to be predicted or trusted."""
+        X = read_rows(X, self.dataset_columns_, numeric=True, name=name)
         return _rows(validate_data(self, X, reset=False, accept_sparse="csr", allow_nd=True), name)
 
     def __sklearn_tags__(self) -> Any:

@@ -1,8 +1,8 @@
 """What `estimation.estimate` costs on arrays, and how near its T comes, beside cleanlab.
 
 Claims, on one core (processor time of this process):
-1. 1,000,000 rows of 10 classes: T within 6 s;
-2. 100,000 rows of 100 classes: T within 20 s, with intervals too;
+1. 1,000,000 rows of 10 classes: T with intervals within 6 s;
+2. 100,000 rows of 100 classes: T with intervals within 20 s;
 3. from 100,000 to 1,000,000 rows of 10 classes, time grows with an exponent of at most 1.05;
 4. the error of T is at most 1.05 times that of the fit of every start to all rows (`--full`, which takes
    several minutes).

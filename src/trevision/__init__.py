@@ -31,6 +31,7 @@ _HOMES = {
     "trevision.transition": ("Transition",),
 }
 _ROOMS = (
+    "callbacks",
     "data",
     "estimation",
     "issues",

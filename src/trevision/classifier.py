@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,12 +19,16 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 from torch import nn
 
 from trevision.arguments import answer_table, check_weights
+from trevision.callbacks import Callback, Several, check_callbacks
 from trevision.data.files.annotator_files import has_annotators, read_annotators, write_annotators
 from trevision.data.files.array_dataset import features
 from trevision.data.files.arrays import codes_in, encode_labels
 from trevision.data.noisy import split
+from trevision.data.rows import Rows
+from trevision.data.sparse_rows import SparseRows, sparse_features
 from trevision.estimation import BOOTSTRAP, Answers
 from trevision.files import write_json
+from trevision.foreign import Columns, has_columns, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.answered import check_choices_for_answers, learn_from_answers
@@ -36,9 +41,10 @@ from trevision.networks.choose import build, choose
 from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
 from trevision.training.evaluate import class_probs
+from trevision.training.inputs import standardise_for
 from trevision.training.model import NoisyLabelModel
 from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
-from trevision.training.progress import LineProgress, NoProgress
+from trevision.training.progress import LineProgress
 from trevision.training.runtime import Runtime, launch
 
 Network = str | nn.Module | Callable[[], nn.Module]
@@ -91,6 +97,9 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Seed of the split, initial weights and batches.
     verbose : int, default=0
         1 shows progress on standard error.
+    callbacks : list of Callback or None, default=None
+        What is told of every stage and epoch: `trevision.callbacks.TensorBoard(folder)`, `MLflow()`,
+        `WandB()`, or a `Callback` of your own.
 
     Attributes
     ----------
@@ -113,6 +122,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `transition_matrix_` is then that of the crowd.
     rows_ : ndarray of int
         The rows of `fit` that took part: those of a positive weight.
+    dataset_columns_ : str, list of str or None
+        The columns of the Hugging Face data set in `fit`; None for other data.
     out_of_sample_ : tuple of ndarray, or None
         P(noisy | x) of these rows, by a network that was not trained on them, and the codes of the noisy
         labels. With several labels a row: P(clean | x), and the vote of the annotators. None if T was
@@ -157,6 +168,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         precision: str = "32-true",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
     ) -> None:
         self.method = method
         self.network = network
@@ -176,26 +188,41 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
+        self.callbacks = callbacks
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, clean_X: Any = None, clean_y: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        columns: Columns = None,
+        clean_X: Any = None,
+        clean_y: Any = None,
     ) -> TRevisionClassifier:
         """Learn from rows with noisy labels.
 
         Parameters
         ----------
         X : array-like of shape (n, features) or (n, channels, height, width)
-            The rows: a table, or images.
-        y : array-like of shape (n,) or (n, annotators)
+            The rows: a table, or images. A table may be a scipy sparse matrix or array: each batch is made
+            dense when it is needed, the whole table never. A torch data set of pairs (row, label), a
+            DataLoader of one and a Hugging Face data set are read into memory first.
+        y : array-like of shape (n,) or (n, annotators), or str
             Their labels, partly wrong, of any values. With two columns or more, each column holds the answers
             of an annotator (a frame's columns name them), with None, NaN or, among numbers, -1 where there is
-            no answer. P(clean) is then learnt by cross-entropy, and choices about T must be left out.
+            no answer. P(clean) is then learnt by cross-entropy, and choices about T must be left out. For a
+            Hugging Face data set, the name of the labels' column; None if the samples of a torch data set
+            hold them.
         sample_weight : array-like of shape (n,), optional
             How often each row counts, in training, in selecting the epoch and in estimating T. Only ratios
             matter. A row of weight 0 takes no part at all.
+        columns : str or list of str, optional
+            The columns of a Hugging Face data set to learn from: one of arrays, or several of numbers. None
+            takes all but y.
         clean_X, clean_y : array-like, optional
-            Rows with right labels, and these labels. They select the epoch instead of the noisy validation
-            labels.
+            Rows with right labels, and these labels, or a data set as above. They select the epoch instead of
+            the noisy validation labels.
 
         Returns
         -------
@@ -219,21 +246,25 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not isinstance(self.prior, Prior | None):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
-        table = answer_table(y, _num_samples(X)) if hasattr(X, "__len__") else None
+        callbacks = check_callbacks(self.callbacks)
+        X, y, self.dataset_columns_ = read_labelled(X, y, columns, numeric=True)
+        table = answer_table(y, _num_samples(X)) if hasattr(X, "__len__") or issparse(X) else None
         if table is None:
             check_options(options, self.method)
             _refuse_missing(y)
-            X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, multi_output=True)
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", allow_nd=True, ensure_min_samples=2, multi_output=True
+            )
             y = column_or_1d(y, warn=True)
             _refuse_fractions(y)
             check_classification_targets(y)
         else:
             check_choices_for_answers(self.method, DEFAULT_METHOD, options, self.prior)
-            X = validate_data(self, X, allow_nd=True, ensure_min_samples=2)
-        weights = check_weights(sample_weight, len(X))
-        self.rows_ = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+            X = validate_data(self, X, accept_sparse="csr", allow_nd=True, ensure_min_samples=2)
+        weights = check_weights(sample_weight, X.shape[0])
+        self.rows_ = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
         weights = None if weights is None else weights[self.rows_]
-        x = features(X if weights is None else X[self.rows_], precise=True)
+        x = _rows(X if weights is None else X[self.rows_], "X")
         answers = None
         if table is None:
             self.classes_, labels = encode_labels(y if weights is None else y[self.rows_])
@@ -254,38 +285,43 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
+        fabric = launch(self.accelerator, self.devices, self.precision)
+        watch = Several([LineProgress()] if self.verbose else [])
+        watch.observers += callbacks if fabric.is_global_zero else []
         problem = pose(
             self.method if answers is None else ANSWERS_METHOD,
             data,
             make_network=self._network_maker(tuple(x.shape[1:]), seed),
-            standardise=self._standardiser(cast(torch.Tensor, data.train_x)),
+            standardise=self._standardiser(data.train_x),
             schedule=schedule,
             seed=seed,
-            runtime=Runtime(
-                launch(self.accelerator, self.devices, self.precision),
-                progress=LineProgress() if self.verbose else NoProgress(),
-            ),
+            runtime=Runtime(fabric, progress=watch),
             options=options,
             prior=self.prior,
         )
         self.out_of_sample_, self.annotators_ = None, None
         placed = np.concatenate([data.train_rows, data.valid_rows])
         order = np.argsort(placed)
-        if answers is not None:
-            learned, crowd = learn_from_answers(problem, answers.take(placed))
-            for doubt in crowd.annotators.warnings:
-                warnings.warn(doubt, UserWarning, stacklevel=2)
-            self._keep(learned)
-            self.annotators_ = replace(
-                crowd.annotators, clean_posterior=crowd.annotators.clean_posterior[order]
-            )
-            self.out_of_sample_ = (crowd.held_out[order], labels)
-        else:
-            problem = with_out_of_sample(problem)
-            self._keep(method(problem))
-            if problem.out_of_sample is not None:
-                probs, codes = problem.out_of_sample.rows(data)
-                self.out_of_sample_ = (probs[order], codes[order])
+        try:
+            if answers is not None:
+                learned, crowd = learn_from_answers(problem, answers.take(placed))
+                for doubt in crowd.annotators.warnings:
+                    warnings.warn(doubt, UserWarning, stacklevel=2)
+                self._keep(learned)
+                self.annotators_ = replace(
+                    crowd.annotators, clean_posterior=crowd.annotators.clean_posterior[order]
+                )
+                self.out_of_sample_ = (crowd.held_out[order], labels)
+            else:
+                problem = with_out_of_sample(problem)
+                self._keep(method(problem))
+                if problem.out_of_sample is not None:
+                    probs, codes = problem.out_of_sample.rows(data)
+                    self.out_of_sample_ = (probs[order], codes[order])
+        except BaseException:
+            watch.end(None)
+            raise
+        watch.end(self._summary())
         self.shape_ = tuple(x.shape[1:])
         return self
 
@@ -294,8 +330,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like
-            Rows of the same shape as in `fit`.
+        X : array-like or data set
+            Rows of the same shape as in `fit`. Labels in a data set are not read.
 
         Returns
         -------
@@ -311,8 +347,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like
-            Rows of the same shape as in `fit`.
+        X : array-like or data set
+            Rows of the same shape as in `fit`. Labels in a data set are not read.
 
         Returns
         -------
@@ -320,7 +356,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Probabilities, in the order of `classes_`.
         """
         check_is_fitted(self)
-        x = features(validate_data(self, X, reset=False, allow_nd=True), precise=True)
+        x = self._checked_rows(X, "X")
         if tuple(x.shape[1:]) != self.shape_:
             raise ValueError(f"X must have rows of shape {self.shape_}, as in fit, got {tuple(x.shape[1:])}")
         model = self.model_
@@ -334,8 +370,8 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like
-            Rows of the same shape as in `fit`.
+        X : array-like or data set
+            Rows of the same shape as in `fit`. Labels in a data set are not read.
 
         Returns
         -------
@@ -346,6 +382,27 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.model_.transition is None:
             return probs
         return _normalised(probs @ self.transition_matrix_)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like or data set
+            Rows as in `fit`.
+        y : array-like of shape (n,), or str
+            Their labels, as in `fit`.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        columns = self.dataset_columns_ if has_columns(X) else None
+        X, y, _ = read_labelled(X, y, columns, numeric=True)
+        return float(super().score(X, y, sample_weight))
 
     def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be.
@@ -416,6 +473,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "stopped_because": self.stopped_because_,
             "warnings": self.warnings_,
             "noise_rate": self.noise_rate_,
+            "dataset_columns": self.dataset_columns_,
         }
         config = {"method": self.method, "model": card.to_json(), "fitted": fitted}
         if self.annotators_ is not None:
@@ -453,6 +511,7 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.stopped_because_ = fitted.get("stopped_because", "")
         model.warnings_ = fitted.get("warnings", [])
         model.noise_rate_ = fitted.get("noise_rate")
+        model.dataset_columns_ = fitted.get("dataset_columns")
         model.out_of_sample_ = None
         model.annotators_ = read_annotators(Path(folder)) if has_annotators(Path(folder)) else None
         return model
@@ -469,12 +528,32 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.initial_transition_matrix_ = initial
         self.transition_matrix_ = transition
 
+    def _summary(self) -> dict[str, Any]:
+        """What callbacks are told at the end."""
+        return {
+            "transition": self.transition_matrix_,
+            "initial_transition": self.initial_transition_matrix_,
+            "noise_rate": self.noise_rate_,
+            "stopped_because": self.stopped_because_,
+            "warnings": self.warnings_,
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if isinstance(value, str | int | float | None)
+            },
+        }
+
     def _trusted_set(self, clean_X: Any, clean_y: Any) -> dict[str, Any]:
         if clean_X is None and clean_y is None:
             return {}
+        if clean_X is not None:
+            columns = self.dataset_columns_ if has_columns(clean_X) else None
+            clean_X, clean_y, _ = read_labelled(
+                clean_X, clean_y, columns, numeric=True, names=("clean_X", "clean_y")
+            )
         if clean_X is None or clean_y is None:
             raise ValueError("clean_X and clean_y must be given together: trusted rows and their labels")
-        rows = features(validate_data(self, clean_X, reset=False, allow_nd=True), "clean_X", precise=True)
+        rows = self._checked_rows(clean_X, "clean_X")
         codes = codes_in(clean_y, self.classes_, "clean_y")
         if len(rows) != len(codes):
             raise ValueError(f"clean_X and clean_y must be of one length, got {len(rows)} and {len(codes)}")
@@ -495,8 +574,23 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return make
 
-    def _standardiser(self, x: torch.Tensor) -> nn.Module:
-        return Standardise.from_data(x) if self.standardise else Standardise.identity(tuple(x.shape[1:]))
+    def _standardiser(self, x: Rows) -> nn.Module:
+        return standardise_for(x) if self.standardise else Standardise.identity(tuple(x.shape[1:]))
+
+    def _checked_rows(self, X: Any, name: str) -> torch.Tensor | SparseRows:
+        """Rows like those of `fit`, to be predicted or trusted."""
+        X = read_rows(X, self.dataset_columns_, numeric=True, name=name)
+        return _rows(validate_data(self, X, reset=False, accept_sparse="csr", allow_nd=True), name)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _rows(X: Any, name: str) -> torch.Tensor | SparseRows:
+    """Checked rows as a copy to learn from; a sparse table stays sparse."""
+    return sparse_features(X, name) if issparse(X) else features(X, name, precise=True)
 
 
 def _normalised(probs: np.ndarray) -> np.ndarray:

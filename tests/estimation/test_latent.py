@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -332,3 +335,30 @@ def test_a_search_along_axes_of_equal_curvature_ends_where_a_plain_one_does() ->
     ended = search.descend_along(axes, bowl, np.zeros(3), 2, ftol=0, gtol=1e-9)
     # A plain search needs many more than two steps for curvatures a million apart.
     np.testing.assert_allclose(ended.point, minimum, atol=1e-6)
+
+
+def test_a_fit_by_parts_is_the_same_on_one_thread_and_on_two() -> None:
+    """Blocks of this many classes are large enough for a threaded product, which adds in another order."""
+    code = """
+import numpy as np
+from trevision.estimation import Latent, ProbabilityRows
+
+rng = np.random.default_rng(0)
+labels = rng.integers(10, size=40_000)
+scores = rng.random((40_000, 10)) ** 4
+scores[np.arange(40_000), labels] += rng.random(40_000)
+fit = Latent(whole_numbers=0).fit(ProbabilityRows(scores / scores.sum(axis=1, keepdims=True), labels))
+print(fit.transition.tobytes().hex())
+"""
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    ]
+    assert len(found[0]) > 1000
+    assert found[0] == found[1]

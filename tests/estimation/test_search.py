@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trevision.estimation.search import descend
+from trevision.estimation.latent_curvature import FullAxes
+from trevision.estimation.search import descend, settle_along
 
 STEEPNESS = np.array([1.0, 1000.0, 30.0, 7.0, 300.0, 90.0, 2.0, 550.0])
 BOTTOM = np.arange(8.0)
@@ -42,3 +43,49 @@ def test_a_search_that_starts_at_the_bottom_has_arrived() -> None:
     minimum = descend(bowl, BOTTOM, 10, ftol=1e-14, gtol=1e-9)
     assert minimum.arrived(0.0)
     np.testing.assert_array_equal(minimum.point, BOTTOM)
+
+
+def valley(curvature: np.ndarray, asked: list[np.ndarray]):
+    """A quadratic loss with its bottom at BOTTOM; `asked` lists the points where it was evaluated."""
+
+    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
+        asked.append(point)
+        away = point - BOTTOM
+        return float(away @ curvature @ away / 2), curvature @ away
+
+    return loss
+
+
+@pytest.fixture
+def curvature() -> np.ndarray:
+    turned, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))
+    return turned @ np.diag(STEEPNESS) @ turned.T
+
+
+def test_along_axes_of_curvature_one_the_first_step_settles(curvature) -> None:
+    values, vectors = np.linalg.eigh(curvature)
+    asked: list[np.ndarray] = []
+    minimum = settle_along(
+        FullAxes(vectors / np.sqrt(values)), valley(curvature, asked), np.zeros(8), 30, 1e-9
+    )
+    assert len(asked) == 2
+    assert minimum.finished
+    np.testing.assert_allclose(minimum.point, BOTTOM, atol=1e-6)
+
+
+def test_along_axes_that_are_only_about_right_the_loss_is_lowered_to_what_is_negligible(curvature) -> None:
+    values, vectors = np.linalg.eigh(curvature)
+    wrong = values * np.random.default_rng(1).uniform(0.5, 2, size=8)
+    asked: list[np.ndarray] = []
+    minimum = settle_along(
+        FullAxes(vectors / np.sqrt(wrong)), valley(curvature, asked), np.zeros(8), 30, 1e-3
+    )
+    assert minimum.finished
+    # Where the curvature is off by a factor of two, so is the promise.
+    assert 0 < minimum.loss < 2e-3
+    assert minimum.loss == valley(curvature, [])(minimum.point)[0]
+
+
+def test_a_search_that_has_no_time_to_settle_says_so(curvature) -> None:
+    minimum = settle_along(FullAxes(np.eye(8)), valley(curvature, []), np.zeros(8), 2, 1e-12)
+    assert not minimum.finished

@@ -20,9 +20,10 @@ from trevision.files import DataError
 from trevision.methods.schedules import SCHEDULES, Schedule, schedule_for
 from trevision.networks.choose import build
 from trevision.reproduce.job import work
-from trevision.runs.prepare import prepare, standardise_for, starting_network
+from trevision.runs.prepare import prepare, starting_network
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
+from trevision.training.inputs import standardise_for
 from trevision.training.model_files import load_model
 from trevision.training.phase import Phase
 from trevision.training.progress import NoProgress

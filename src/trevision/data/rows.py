@@ -1,4 +1,4 @@
-"""Rows of samples: a tensor in memory, or image files that are decoded when needed."""
+"""Rows of samples: a tensor in memory, or image files or a sparse table, made into batches when needed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from trevision.data.augment import augment
 from trevision.data.dataset import Dataset, SourceRows, drawn_rows
 from trevision.data.image_files import ImageFiles
 from trevision.data.source import Source, SourceData
+from trevision.data.sparse_rows import SparseRows
 
-Rows = Tensor | ImageFiles
+Rows = Tensor | ImageFiles | SparseRows
 
 # Batch size for predicting images of a photograph's size.
 FILES_AT_ONCE = 100
@@ -58,9 +59,9 @@ def _as_rows(x: np.ndarray | ImageFiles) -> Rows:
 
 def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
     """Some rows of `x`, of the same kind as `x`."""
-    if isinstance(x, ImageFiles):
-        return x.select(rows)
-    return x[torch.as_tensor(rows).to(x.device)]
+    if isinstance(x, Tensor):
+        return x[torch.as_tensor(rows).to(x.device)]
+    return x.select(rows)
 
 
 def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
@@ -102,6 +103,9 @@ def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:
     """All rows in order, batch after batch, without augmentation."""
     if isinstance(x, ImageFiles):
         return x.batches(torch.arange(len(x)).split(min(batch_size, FILES_AT_ONCE)))
+    if isinstance(x, SparseRows):
+        step = min(batch_size, x.at_once)
+        return (x[first : first + step] for first in range(0, len(x), step))
     return iter(x.split(batch_size))
 
 

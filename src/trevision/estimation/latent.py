@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize_scalar
 from scipy.stats import chi2, norm
 
@@ -28,12 +27,13 @@ from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
-from trevision.estimation.latent_curvature import axes_of, curvature, factored_axes
+from trevision.estimation.latent_curvature import FullAxes, axes_of, curvature, factored_axes
 from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, chunked, gather, maximised, sums
 from trevision.estimation.pooling import pooled_transition
 from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
-from trevision.estimation.search import descend, descend_along
+from trevision.estimation.search import descend, descend_along, settle_along
+from trevision.estimation.threads import one_thread
 from trevision.noise import FloatArray
 from trevision.prior import Prior
 
@@ -120,6 +120,9 @@ class Latent(Estimator):
     last_iterations: int = 30
     # Their `negligible_step`: a T that is all but there need not vary as it would from other rows.
     refining_step: float = 0.03
+    # A search near its end, along axes of the whole curvature, ends where a step promises less log-likelihood
+    # than this: of the C^2 numbers and more that are fitted, one is off by less than half a standard error.
+    promised_gain: float = 0.1
     # Curvatures that are smaller than this beside the greatest count as this.
     least_curvature: float = 1e-6
     # The curvature has (2 C^2 + C)^2 numbers.
@@ -150,7 +153,8 @@ class Latent(Estimator):
             return solution
         pinned = _pinned(rows.num_classes, None)
         sample = gather(rows, weights, pinned, self.most_numbers, self.block_numbers)
-        return replace(solution, state=self.curved(solution.state, sample.part(self.choice_numbers)))
+        with one_thread():
+            return replace(solution, state=self.curved(solution.state, sample.part(self.choice_numbers)))
 
     def recount(self, counts: FloatArray) -> Solution:
         """T from counts [clean, given]."""
@@ -194,9 +198,10 @@ class Latent(Estimator):
         self.check_classes(rows.num_classes)
         pinned = _pinned(rows.num_classes, knowledge)
         sample = gather(rows, weights, pinned, self.most_numbers, self._block(len(rows) * rows.num_classes))
-        best = self._best(sample) if start is None else self._fit(sample, start)
-        for _ in range(0 if sample.whole else self.final_passes):
-            best = _admitted(maximised(rows, weights, best), knowledge)
+        with one_thread():
+            best = self._best(sample) if start is None else self._fit(sample, start)
+            for _ in range(0 if sample.whole else self.final_passes):
+                best = _admitted(maximised(rows, weights, best), knowledge)
         return _admitted(best, knowledge)
 
     def _block(self, numbers: int) -> int:
@@ -228,10 +233,14 @@ class Latent(Estimator):
         kinds = [[fit for fit in fits if (fit.features.basis is None) == plain] for plain in (True, False)]
         plain, corrected = (self._least_volume(kind, larger.weights.sum()) for kind in kinds)
         judging = sample.part(self.judging_numbers, self.choice_rows_a_class)
+        # Near the end, a better curvature saves more than it costs, if it is the whole.
+        near = small if many else larger
         if len(judging.labels) > len(larger.labels):
-            plain, corrected = (self._refined(judging, fit, small) for fit in (plain, corrected))
+            plain, corrected = (self._refined(judging, fit, near) for fit in (plain, corrected))
         best = self._between(plain, corrected, judging)
-        return best if best.converged and judging is sample else self._refined(sample, best, small, last=True)
+        if best.converged and many and judging is sample:
+            return best
+        return self._refined(sample, best, near, last=True)
 
     def _between(self, plain: LatentFit, corrected: LatentFit, sample: Sample) -> LatentFit:
         """The likelier of two fits of different kinds; the T of least volume if no test tells them apart.
@@ -254,12 +263,12 @@ class Latent(Estimator):
         """The fit to `sample`, from one to fewer rows and the curvature of those of `part`."""
         iterations = self.last_iterations if last else self.refining_iterations
         limited = replace(self, most_iterations=iterations, negligible_step=self.refining_step)
-        return limited._fit(sample, self.curved(fit, part))
+        return limited._fit(sample, self.curved(fit, part), refining=True)
 
     def curved(self, fit: LatentFit, sample: Sample) -> LatentFit:
         """The fit with the axes along which the likelihood of `sample` has equal curvature there."""
         size = len(fit.transition)
-        features = np.ascontiguousarray(fit.features(sample.probs).T)
+        features = fit.features.by_class(sample.probs)
         point = (fit.link, fit.bias, fit.transition)
         if size > self.most_curved_classes:
             axes = factored_axes(features, sample, *point, self.link_ridge, self.least_curvature)
@@ -331,12 +340,11 @@ class Latent(Estimator):
 
         return min(apart or likely, key=log_volume)
 
-    def _fit(self, sample: Sample, start: LatentFit) -> LatentFit:
+    def _fit(self, sample: Sample, start: LatentFit, refining: bool = False) -> LatentFit:
         """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
         single = start.axes is not None and sample.probs.size > self.start_numbers
-        features: NDArray[np.floating] = np.ascontiguousarray(
-            start.features(sample.probs).T, dtype=np.float32 if single else np.float64
-        )
+        to_features = start.features.by_class_in_single if single else start.features.by_class
+        features = to_features(sample.probs)
         size = len(features)
         total = sample.weights.sum()
         unknown = np.isnan(sample.pinned)
@@ -364,6 +372,9 @@ class Latent(Estimator):
         first = np.concatenate([start.link.ravel(), start.bias, logs.ravel()])
         if start.axes is None:
             minimum = descend(objective, first, self.most_iterations, ftol=1e-10, gtol=1e-6)
+        elif refining and isinstance(start.axes, FullAxes):
+            negligible = self.promised_gain / total
+            minimum = settle_along(start.axes, objective, first, self.most_iterations, negligible)
         else:
             ftol = self.negligible_step / total
             minimum = descend_along(start.axes, objective, first, self.most_iterations, ftol=ftol, gtol=1e-9)

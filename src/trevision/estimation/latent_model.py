@@ -15,6 +15,9 @@ from trevision.estimation.rows import ProbabilityRows
 from trevision.estimation.search import Axes
 from trevision.noise import FloatArray, IntArray
 
+# Numbers of which a few arrays fit into a processor's cache.
+CACHED_NUMBERS = 2**15
+
 
 @dataclass(frozen=True, eq=False)
 class LogFeatures:
@@ -53,6 +56,17 @@ class LogFeatures:
             corrected = invert(self.to_power(probs), self.basis)
             probs = (corrected + self.least_corrected / len(self.basis)) / (1 + self.least_corrected)
         return self.logs(probs)
+
+    def by_class(self, probs: FloatArray) -> FloatArray:
+        """The same transposed, (C, n)."""
+        return np.ascontiguousarray(self(probs).T)
+
+    def by_class_in_single(self, probs: FloatArray) -> NDArray[np.float32]:
+        """The same in single precision, in pieces of rows that stay in the processor's cache."""
+        features = np.empty(probs.T.shape, dtype=np.float32)
+        for some in chunked(len(probs), CACHED_NUMBERS // probs.shape[1]):
+            features[:, some] = self(probs[some]).T
+        return features
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,8 +49,12 @@ def descend(
     most_iterations: int,
     ftol: float,
     gtol: float,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Minimum:
-    """Minimise `objective`, which gives its value and its slopes, by L-BFGS from `start`."""
+    """Minimise `objective`, which gives its value and its slopes, by L-BFGS from `start`.
+
+    After each iteration, `enough` says whether the search may end there.
+    """
     losses: list[float] = []  # at the start, and after each iteration
 
     def begun(values: FloatArray) -> tuple[float, FloatArray]:
@@ -61,6 +65,8 @@ def descend(
 
     def remember(intermediate_result: OptimizeResult) -> None:
         losses.append(float(intermediate_result.fun))
+        if enough():
+            raise StopIteration
 
     ended = minimize(
         begun,
@@ -73,7 +79,7 @@ def descend(
     loss = float(ended.fun)
     last = max(1, int(LAST_SHARE * (len(losses) - 1)))
     earlier = losses[max(0, len(losses) - 1 - last)] if losses else loss
-    return Minimum(ended.x, loss, bool(ended.success), earlier - loss)
+    return Minimum(ended.x, loss, bool(ended.success or enough()), earlier - loss)
 
 
 def descend_along(
@@ -92,3 +98,34 @@ def descend_along(
 
     minimum = descend(moved, np.zeros(len(start)), most_iterations, ftol, gtol)
     return replace(minimum, point=start + axes.move(minimum.point))
+
+
+def settle_along(
+    axes: Axes,
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    most_iterations: int,
+    negligible: float,
+) -> Minimum:
+    """The same search near a minimum; it ends where the slopes promise a gain of less than `negligible`.
+
+    Along axes of curvature 1, slopes s promise a gain of |s|^2 / 2 by a step of -s. Smaller gains are lost in
+    the rounding of a loss in single precision, where a search for them would only repeat itself.
+    """
+    loss, given = objective(start)
+    slopes = axes.slopes(given)
+    # L-BFGS begins with a step of length 1. In this unit, that is the step of -s.
+    unit = float(np.linalg.norm(slopes))
+
+    def moved(units: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal loss, slopes
+        if units.any():
+            loss, given = objective(start + axes.move(unit * units))
+            slopes = axes.slopes(given)
+        return loss, unit * slopes
+
+    def settled() -> bool:
+        return bool(slopes @ slopes / 2 < negligible)
+
+    minimum = descend(moved, np.zeros(len(start)), most_iterations, negligible / 10, 0, settled)
+    return replace(minimum, point=start + axes.move(unit * minimum.point))

@@ -103,9 +103,14 @@ class Standardise(nn.Module):
                 f"x must hold finite numbers, got nan or infinity in feature {broken[0]} "
                 f"({len(broken)} of {mean.numel()} features); fill or remove these values first"
             )
+        return cls.from_statistics(mean, square / count, lowest, highest)
+
+    @classmethod
+    def from_statistics(cls, mean: Tensor, variance: Tensor, lowest: Tensor, highest: Tensor) -> Self:
+        """Standardise by statistics of the training samples, in float64. A constant feature gets scale 1."""
         # Rounding gives a constant feature a spread of about 1e-17, so compare its extremes instead.
         constant = lowest == highest
-        scale = (square / count).sqrt().to(torch.float32)
+        scale = variance.sqrt().to(torch.float32)
         scale = torch.where(constant | (scale == 0), 1.0, scale)
         return cls(torch.where(constant, lowest, mean), scale)
 

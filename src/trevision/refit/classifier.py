@@ -22,6 +22,7 @@ from trevision.estimation import (
     default_estimator,
     find_estimator,
 )
+from trevision.foreign import Columns, has_columns, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.answered import fit_on_targets, learn_from_answers, share_of_wrong_answers
@@ -102,6 +103,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         What is doubtful about the result, in sentences.
     n_features_in_ : int
         The number of columns, where X has columns.
+    dataset_columns_ : str, list of str or None
+        The columns of the Hugging Face data set in `fit`; None for other data.
 
     Notes
     -----
@@ -152,19 +155,25 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NoisyLabelClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, columns: Columns = None
+    ) -> NoisyLabelClassifier:
         """Learn from rows with noisy labels.
 
         Parameters
         ----------
         X : array-like, sparse matrix, frame or list of length n
-            The rows, as the model takes them. They are only indexed, never converted.
-        y : array-like of shape (n,) or (n, annotators)
-            Their labels, partly wrong, of any values. With two columns or more, each column holds the answers
-            of an annotator (a frame's columns name them), with None, NaN or, among numbers, -1 where there is
-            no answer.
+            The rows, as the model takes them. They are only indexed, never converted. The columns of a
+            Hugging Face data set are read into memory.
+        y : array-like of shape (n,) or (n, annotators), or str
+            Their labels, partly wrong, of any values; for a Hugging Face data set, the name of their column.
+            With two columns or more, each column holds the answers of an annotator (a frame's columns name
+            them), with None, NaN or, among numbers, -1 where there is no answer.
         sample_weight : array-like of shape (n,), optional
             How often each row counts. A model that takes no weights gets rows drawn by them.
+        columns : str or list of str, optional
+            The columns of a Hugging Face data set that the model takes: the values of one, such as texts, or
+            a frame of several. None takes all but y.
 
         Returns
         -------
@@ -181,6 +190,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             find_correction(self.correction)
         if not isinstance(self.revise, bool | np.bool_):
             raise ValueError(f"revise must be True or False, got {self.revise!r}")
+        X, y, self.dataset_columns_ = read_labelled(X, y, columns, numeric=False)
         validate_data(self, X, y, skip_check_array=True)
         (X,) = indexable(X)
         self.warnings_: list[str] = []
@@ -269,6 +279,7 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             Probabilities, in the order of `classes_`.
         """
         check_is_fitted(self)
+        X = read_rows(X, self.dataset_columns_, numeric=False)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError(
                 "X must have rows and columns, as in fit, got one dimension; Reshape your data by [X]"
@@ -291,6 +302,27 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         """
         probs = self.predict_proba(X)
         return probs @ self.transition_matrix_ if CORRECTIONS[self.correction_].uses_transition else probs
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or list
+            Rows as in `fit`.
+        y : array-like of shape (n,), or str
+            Their labels, as in `fit`.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        columns = self.dataset_columns_ if has_columns(X) else None
+        X, y, _ = read_labelled(X, y, columns, numeric=False)
+        return float(super().score(X, y, sample_weight))
 
     def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be.

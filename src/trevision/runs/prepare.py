@@ -14,11 +14,9 @@ from torch import nn
 
 from trevision import noise
 from trevision.data.dataset import Dataset
-from trevision.data.decoding import PHOTOGRAPH
-from trevision.data.image_files import ImageFiles
 from trevision.data.load import load
 from trevision.data.noisy import NoisyData, Truth, split
-from trevision.data.rows import Rows, take_rows
+from trevision.data.rows import take_rows
 from trevision.files import DataError, write_json
 from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.problem import Problem, network_seed
@@ -26,7 +24,6 @@ from trevision.methods.registry import METHODS, pose
 from trevision.methods.schedules import schedule_for
 from trevision.networks.choose import build, choose
 from trevision.networks.pretrained import load_torchvision_weights
-from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
 from trevision.runs.anchor_removal import check_share, remove_anchors
 from trevision.runs.noise_files import read_noise
@@ -35,13 +32,12 @@ from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings, files_of, run_config
 from trevision.training.checkpoint import FolderStore, Store
 from trevision.training.evaluate import Measure, measure_against, measure_nothing
+from trevision.training.inputs import standardise_for
 from trevision.training.model_files import ModelCard
 from trevision.training.progress import NoProgress, Progress
 from trevision.training.runtime import Runtime, launch
 
 VALIDATION_SHARE = 0.1
-STANDARDISED_FILES = 2000
-"""Number of image files from which mean and scale are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,16 +188,6 @@ def starting_network(
     if settings.pretrained is not None:
         load_torchvision_weights(network, settings.pretrained)
     return network
-
-
-def standardise_for(x: Rows) -> Standardise:
-    """Mean and scale of the training rows, or those of ImageNet for photographs in files."""
-    if not isinstance(x, ImageFiles):
-        return Standardise.from_data(x)
-    if x.framing == PHOTOGRAPH:
-        return Standardise.imagenet()
-    rows = np.random.default_rng(0).permutation(len(x))[:STANDARDISED_FILES]
-    return Standardise.from_data(x[torch.from_numpy(rows)])
 
 
 class _MetricsFile:

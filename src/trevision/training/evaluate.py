@@ -26,11 +26,17 @@ def class_probs(model: nn.Module, x: Rows, batch_size: int = PREDICTION_BATCH) -
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
-    parts = [
-        torch.softmax(model(part.to(device))[0].float(), dim=1).cpu() for part in batches_of(x, batch_size)
-    ]
+    # One array for all: small results between large batches would cut the memory of these into pieces.
+    probs = torch.empty(0)
+    done = 0
+    for part in batches_of(x, batch_size):
+        some = torch.softmax(model(part.to(device))[0].float(), dim=1)
+        if done == 0:
+            probs = torch.empty(len(x), some.shape[1])
+        probs[done : done + len(some)] = some
+        done += len(some)
     model.train(was_training)
-    return torch.cat(parts)
+    return probs
 
 
 def measure_nothing(model: nn.Module, transition: Tensor | None) -> dict[str, Any]:

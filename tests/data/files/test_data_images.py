@@ -16,7 +16,7 @@ from trevision.data.image_files import ImageFiles
 from trevision.data.load import load, load_rows
 from trevision.files import DataError
 from trevision.networks.choose import build, choose
-from trevision.runs.prepare import standardise_for
+from trevision.training.inputs import standardise_for
 
 
 def picture(path: Path, size: tuple[int, int], mode: str = "L", value: int = 100) -> Path:

@@ -3,7 +3,17 @@
 import importlib
 import sys
 
-NAMES = ("step", "estimate", "wide_table", "own_data", "any_model", "real_noise", "startup", "annotators")
+NAMES = (
+    "step",
+    "estimate",
+    "wide_table",
+    "own_data",
+    "any_model",
+    "real_noise",
+    "startup",
+    "annotators",
+    "audit",
+)
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trevision.runs.audit_files import Audited, read_audited
 from trevision.runs.issue_files import ISSUE_COLUMNS, ISSUES_PARQUET, FoundNoise
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Settings
@@ -42,6 +43,8 @@ class RunRecord:
     noise: FoundNoise
     suspects: list[Suspect]
     """Every label, most suspicious first."""
+    audit: Audited | None = None
+    """What an audit told, if there was one."""
 
 
 def read_run(folder: Path | RunFolder) -> RunRecord:
@@ -59,6 +62,7 @@ def read_run(folder: Path | RunFolder) -> RunRecord:
         revised=revised,
         noise=run.noise,
         suspects=_suspects(run),
+        audit=read_audited(run.path),
     )
 
 

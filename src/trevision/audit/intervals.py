@@ -129,8 +129,8 @@ def _smoothed(x: FloatArray, drawn: IntArray, limit: FloatArray) -> tuple[FloatA
         gradient = place.T @ (x - drawn * share) - penalty @ slope
         curvature = (place * (drawn * share * (1 - share))[:, None]).T @ place + penalty
         slope = slope + np.clip(np.linalg.solve(curvature, gradient), -2, 2)
-    curve = np.minimum(expit(place @ slope), limit)
-    return x + BORROWED * curve, drawn + BORROWED
+    curve: FloatArray = np.minimum(expit(place @ slope), limit)
+    return x + BORROWED * curve, drawn.astype(np.float64) + BORROWED
 
 
 def _divided(

@@ -161,11 +161,12 @@ def _order(strata: IntArray, given: IntArray, rows: int, seed: int) -> IntArray:
     """
     sizes = np.bincount(strata)
     turns = _generator(seed, 1)
-    taken, sequence = np.zeros(len(sizes), dtype=np.int64), []
+    taken = np.zeros(len(sizes), dtype=np.int64)
+    sequence: list[int] = []
     while len(sequence) < rows:
         for stratum in turns.permutation(len(sizes)):
             if taken[stratum] < sizes[stratum] and len(sequence) < rows:
-                sequence.append(stratum)
+                sequence.append(int(stratum))
                 taken[stratum] += 1
     drawn = np.empty(rows, dtype=np.int64)
     turn = np.array(sequence)

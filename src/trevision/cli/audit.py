@@ -42,7 +42,7 @@ def audit(
         answers: The CSV file with columns plan, row, name, given, answer and told.
         rows: Rows to look at, 100 for a new audit; with ANSWERS, use only the first so many of the plan.
         seed: Seed of the draw, 0 if not given.
-        until: Say whether the interval has come to plus or minus this share, and if not how many rows it takes.
+        until: Say whether the interval has come to plus or minus this share (2%), and if not what it takes.
         level: Confidence of the intervals.
         out: The page to write; RUN/audit.html if not given.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.

@@ -219,10 +219,11 @@ def matched_answers(audit: RunAudit, path: Path, rows: int | None = None) -> tup
     missing = [place for place in range(len(plan.rows)) if place not in codes]
     if missing:
         first = int(audit.row_numbers[plan.rows[missing[0]]])
+        enough = missing[0] >= len(plan.sizes)
         raise DataError(
             f"{path} lacks {len(missing)} of the {len(plan.rows)} rows of the plan (the first: row {first}); "
             "answer them, by `cannot tell` if need be"
-            + (f", or use the first {missing[0]}: --rows {missing[0]}" if missing[0] >= len(plan.sizes) else "")
+            + (f", or use the first {missing[0]}: --rows {missing[0]}" if enough else "")
         )
     return plan, np.array([codes[place] for place in range(len(plan.rows))])
 
@@ -265,9 +266,9 @@ def headline(told: AuditEstimate) -> str:
     """How many labels are wrong, in plain words."""
     n, wrong = told.rows, told.wrong
     said = (
-        f"{wrong.estimate:,.0f} of {n:,} labels are wrong ({wrong.estimate / n:.1%}); {told.level:.0%} interval "
-        f"{wrong.low:,.0f} to {wrong.high:,.0f} ({wrong.low / n:.1%} to {wrong.high / n:.1%}), by an audit of "
-        f"{told.audited:,} rows"
+        f"{wrong.estimate:,.0f} of {n:,} labels are wrong ({wrong.estimate / n:.1%}); {told.level:.0%} "
+        f"interval {wrong.low:,.0f} to {wrong.high:,.0f} ({wrong.low / n:.1%} to {wrong.high / n:.1%}), by "
+        f"an audit of {told.audited:,} rows"
     )
     if not told.cannot_tell:
         return f"{said}."

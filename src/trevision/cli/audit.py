@@ -24,7 +24,7 @@ def audit(
     out: Path | None = None,
     data_dir: Path | None = None,
 ) -> None:
-    """Draw rows to look at; then tell from your answers how many labels are wrong, whatever the noise is.
+    """Tell how many labels are wrong, whatever the noise is, from a few rows that you look at.
 
     Without ANSWERS, draws rows, more of them where labels are suspicious, and writes a page on which to say
     what each one is. Asking for more rows later continues the same draw, and earlier answers stay valid. With

@@ -93,6 +93,11 @@ def write_labels(
     for row, label in corrections.items():
         if not str(label).strip():
             raise DataError(f"corrections must give each row a label, got none for row {row}")
+    if checked and reading.clean_source is not None:
+        raise DataError(
+            f"the run already takes right labels from {reading.clean_source}, and a run takes them from one "
+            "place; add the checked rows to that file"
+        )
     kind = kind_of(source)
     suffixes: tuple[str, ...]
     mark = Mark.of(reading, (), checked)
@@ -114,17 +119,12 @@ def write_labels(
         raise DataError(f"out must not be the source itself, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
     if kind == "npz" and checked:
-        if reading.clean_source is not None:
-            raise DataError(
-                f"the run already takes right labels from {reading.clean_source}, and a run takes one file "
-                "of them; add the checked rows to it"
-            )
         beside = out.with_name(f"{out.stem}-checked.npz")
         write_atomically(beside, _checked_npz_writer(Path(source).expanduser(), corrections, checked))
         write_atomically(out, write)
         return replace(reading, clean_source=str(beside))
     write_atomically(out, write)
-    return replace(reading, clean_column=mark.column, clean_source=None) if checked else reading
+    return replace(reading, clean_column=mark.column) if checked else reading
 
 
 @dataclass(frozen=True)

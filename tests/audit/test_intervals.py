@@ -85,3 +85,10 @@ def test_good_scores_narrow_the_interval_and_useless_ones_hardly_widen_it():
     assert ratio(0.95) < 0.66
     assert ratio(0.85) < 0.88
     assert ratio(0.5, 0.95) < 1.13
+
+
+def test_finding_a_wrong_label_never_lowers_the_upper_end():
+    drawn, sizes = np.full(4, 4), np.array([900, 500, 200, 20])
+    nothing = count_interval(np.zeros(4), drawn, sizes).high
+    for stratum in range(4):
+        assert count_interval(np.eye(4)[stratum], drawn, sizes).high >= nothing - 1e-6

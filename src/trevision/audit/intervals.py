@@ -25,6 +25,8 @@ BORROWED = 12.0
 """Rows that the fitted curve counts for in each stratum, when a count is divided over the strata."""
 STEPS = 40
 """The weight of the heaviest row in whole steps, in which the distribution of t is computed."""
+FEW = 3
+"""Up to so many found, the upper end is at least the one with nothing found."""
 FAR = 16.0
 """A multiplier of exp(16) drives every stratum to its limit."""
 STEEPEST = 5.0
@@ -100,6 +102,9 @@ def count_interval(
         return _log(under(tilt)[1][int(np.ceil(observed - 1e-9)) :].sum() / tail)
 
     high = max(estimate, under(-_zero(so_few))[0])
+    if 0 < x.sum() <= FEW:
+        # A single wrong label in a small stratum must not make the others look cleaner than none would.
+        high = max(high, min(count_interval(np.zeros(len(x)), drawn, sizes, most, level).high, limit.sum()))
     low = 0.0 if nothing else min(estimate, under(_zero(so_many))[0])
     return Interval(estimate, low, high)
 

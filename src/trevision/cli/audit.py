@@ -152,9 +152,9 @@ def _print_next(told: AuditEstimate, until: float | None) -> None:
     if until is not None:
         needed = told.rows_until(until)
         console.print(
-            f"Plus or minus {until:.2g} is reached: you can stop."
+            f"Plus or minus {until:.2%} is reached: you can stop."
             if needed == 0
-            else f"Plus or minus {until:.2g} is not reached; it takes about {needed:,} rows in all.",
+            else f"Plus or minus {until:.2%} is not reached; it takes about {needed:,} rows in all.",
             soft_wrap=True,
         )
 

@@ -13,6 +13,7 @@ NAMES = (
     "models",
     "startup",
     "annotators",
+    "audit",
 )
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "trevision.audit": ("audit_estimate", "audit_plan"),
     "trevision.classifier": ("TRevisionClassifier",),
     "trevision.estimation": ("anchor_transition", "estimate", "transition_error"),
     "trevision.issues": ("LabelIssues", "find_label_issues"),
@@ -31,6 +32,7 @@ _HOMES = {
     "trevision.transition": ("Transition",),
 }
 _ROOMS = (
+    "audit",
     "callbacks",
     "data",
     "estimation",

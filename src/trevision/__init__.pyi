@@ -1,3 +1,5 @@
+from trevision.audit import audit_estimate as audit_estimate
+from trevision.audit import audit_plan as audit_plan
 from trevision.classifier import TRevisionClassifier as TRevisionClassifier
 from trevision.estimation import anchor_transition as anchor_transition
 from trevision.estimation import estimate as estimate

@@ -16,6 +16,7 @@ COMMANDS = {
     "estimate": "Estimate how labels go wrong, from the probabilities of any model.",
     "issues": "List the labels of a run that are probably wrong, and how many there are.",
     "report": "Write one HTML page about a run, with its suspect labels to review.",
+    "audit": "Tell how many labels are wrong, whatever the noise is, from a few rows that you look at.",
     "apply": "Write a copy of the run's labels with the corrections downloaded from its report.",
     "bound": "Print the bound of Theorem 1 for the model of a run, term by term.",
     "data": "List the named data sets, and where each was found.",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 from trevision.data.files.corrections import write_labels
 from trevision.data.progress import Progress
 from trevision.files import DataError
+from trevision.runs.audit_files import ANSWER_COLUMNS, read_answers, read_plan
 from trevision.runs.run_folder import RunFolder
+from trevision.runs.settings import fit_command
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
 DECISIONS = ("accept", "keep", "change")
@@ -28,10 +30,13 @@ class Correction:
 
 @dataclass(frozen=True)
 class Applied:
-    """The number of decided rows, and of those that got another label."""
+    """The number of decided rows, of those that got another label, and of those that are said to be right."""
 
     decided: int
     changed: int
+    trusted: int
+    command: str
+    """What trains on the copy, with the settings of the run."""
 
 
 def apply_corrections(
@@ -40,6 +45,7 @@ def apply_corrections(
     out: Path,
     data_dir: Path | None = None,
     progress: Progress | None = None,
+    trust: bool = False,
 ) -> Applied:
     """Write a copy of the run's source with corrected labels.
 
@@ -51,13 +57,16 @@ def apply_corrections(
     folder
         The folder of a finished run without added noise.
     corrections
-        The file that the page writes.
+        The file that the report or the audit page writes. Answers of an audit are always trusted.
     out
         The copy to write; of the source's kind, or a .csv for a folder of images.
     data_dir
         Where to look for a named data set first.
     progress
         Called with the progress of reading the labels, if the run did not keep them.
+    trust
+        Whether the next `fit` takes the decided labels as right: they select its epochs, are not learnt from
+        as noisy ones, and never come back as suspects.
 
     Raises
     ------
@@ -72,7 +81,8 @@ def apply_corrections(
             f"{folder} must be a run on labels as they are, but its labels were made wrong by --noise "
             f"{settings.noise}: {source} has no such labels to correct"
         )
-    decided = read_corrections(corrections)
+    decided = _answered(run, corrections) if is_answers(corrections) else read_corrections(corrections)
+    trust = trust or is_answers(corrections)
     labels = run.labels
     class_names = labels.class_names
     positions = labels.positions([correction.row for correction in decided])
@@ -99,8 +109,35 @@ def apply_corrections(
         for correction in decided
         if correction.corrected != correction.given
     }
-    write_labels(source, settings.reading, changes, out)
-    return Applied(len(decided), len(changes))
+    checked = [correction.row for correction in decided] if trust else []
+    reading = write_labels(source, settings.reading, changes, out, checked)
+    command = fit_command(str(out), replace(settings, reading=reading), Path(f"{folder}-cleaned"))
+    return Applied(len(decided), len(changes), len(checked), command)
+
+
+def is_answers(path: Path) -> bool:
+    """Whether a file has the header of an audit's answers."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.readline().decode("utf-8-sig", "replace").strip() == ",".join(ANSWER_COLUMNS)
+
+
+def _answered(run: RunFolder, path: Path) -> list[Correction]:
+    """The answers of an audit, but those that the auditor could not tell, as corrections."""
+    name = read_plan(run).name
+    told = []
+    for one in read_answers(path):
+        if one.plan != name:
+            raise DataError(
+                f"{path}, line {one.line}: belongs to the audit {one.plan or 'of no name'}, but that of "
+                f"{run.path} is {name}; was the file made from another run?"
+            )
+        if one.answer is not None:
+            told.append(Correction(one.line, one.row, one.given, one.answer))
+    if not told:
+        raise DataError(f"{path} must tell the label of at least one row, got none")
+    return told
 
 
 def read_corrections(path: Path) -> list[Correction]:

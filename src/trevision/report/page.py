@@ -78,11 +78,14 @@ def write_report(
     if suspects is not None and suspects < 0:
         raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {suspects}")
     run = read_run(folder)
+    # Nobody is asked again for a label that an audit has settled.
+    settled = run.audit.told_rows if run.audit else frozenset()
+    open_ones = [suspect for suspect in run.suspects if suspect.row not in settled]
     if suspects is None:
-        likely = [suspect for suspect in run.suspects if suspect.likely][:MOST_SUSPECTS]
+        likely = [suspect for suspect in open_ones if suspect.likely][:MOST_SUSPECTS]
         listed = likely[: _number_within([suspect.name for suspect in likely], NAMES_BUDGET)]
     else:
-        listed = run.suspects[:suspects]
+        listed = open_ones[:suspects]
     pictures, fields = None, None
     if len(run.shape) == 3:
         rows = [suspect.row for suspect in listed[:MOST_PICTURES]]
@@ -137,31 +140,15 @@ def render(
     disputed
         Fields of the rows on which annotators disagree most.
     """
-    scripts = [_asset(name) for name in SCRIPTS]
-    style = _asset("style.css")
     matrices = draw_matrices(run)
     pairs = class_pairs(run.noise, listed)
     selected = run.result["selected_stage"], run.result["selected_epoch"]
     trained = "correction" not in run.result  # a scikit-learn model has no epochs to draw
-    # Only scripts and styles with these hashes are allowed, so nothing else in the page can run.
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_hashes([style])}; script-src {_hashes(scripts)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    environment = Environment(
-        loader=PackageLoader("trevision.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    environment.filters |= {"count": count, "percent": percent}
-    return environment.get_template("page.html").render(
-        policy=policy,
-        style=style,
-        scripts=scripts,
+    return fill(
+        "page.html",
+        SCRIPTS,
         run=run,
+        audit=run.audit,
         source=source_name(run.source),
         folder=shlex.quote(str(run.folder)),
         sentences=sentences(run, pairs),
@@ -173,7 +160,7 @@ def render(
         curves=draw_curves(run.history, selected) if trained else [],
         stages=stage_lines(run.history) if trained else [],
         models=run.result.get("models", []),
-        cleaned=f"cleaned{_suffix_of_labels(run.source)}",
+        cleaned=f"cleaned{suffix_of_labels(run.source)}",
         listed=len(listed),
         likely=sum(suspect.likely for suspect in run.suspects),
         pictures=len(pictures.encoded) if pictures else None,
@@ -189,6 +176,26 @@ def render(
             "matrix": matrices.for_script(),
         },
     )
+
+
+def fill(template: str, script_names: Sequence[str], **values: Any) -> str:
+    """A template of the assets with its style, its scripts and a policy that allows nothing else."""
+    scripts, style = [_asset(name) for name in script_names], _asset("style.css")
+    # Only scripts and styles with these hashes are allowed, so nothing else in the page can run.
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_hashes([style])}; script-src {_hashes(scripts)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    environment = Environment(
+        loader=PackageLoader("trevision.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters |= {"count": count, "percent": percent}
+    return environment.get_template(template).render(policy=policy, style=style, scripts=scripts, **values)
 
 
 def suspect_columns(listed: list[Suspect], classes: tuple[str, ...]) -> dict[str, list[Any]]:
@@ -211,7 +218,7 @@ def review_key(run: RunRecord, listed: list[Suspect]) -> str:
     return f"trevision-review-{hashlib.sha256(identity.encode()).hexdigest()[:20]}"
 
 
-def _suffix_of_labels(source: str) -> str:
+def suffix_of_labels(source: str) -> str:
     """The suffix of the file for cleaned labels: the source's, or .csv for a list of image files."""
     suffix = Path(source).suffix.lower()
     return suffix if suffix in (*TABLE_SUFFIXES, ".npz") else ".csv"

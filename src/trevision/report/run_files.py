@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trevision.report.annotators import CrowdPart, crowd_part
+from trevision.runs.audit_files import Audited, read_audited
 from trevision.runs.issue_files import ISSUE_COLUMNS, ISSUES_PARQUET, FoundNoise
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Settings
@@ -45,6 +46,8 @@ class RunRecord:
     """Every label, most suspicious first."""
     crowd: CrowdPart | None = None
     """The annotators, if the run learnt from several labels a row."""
+    audit: Audited | None = None
+    """What an audit told, if there was one."""
 
 
 def read_run(folder: Path | RunFolder) -> RunRecord:
@@ -63,6 +66,7 @@ def read_run(folder: Path | RunFolder) -> RunRecord:
         noise=run.noise,
         suspects=_suspects(run),
         crowd=crowd_part(run) if run.has_annotators else None,
+        audit=read_audited(run.path),
     )
 
 

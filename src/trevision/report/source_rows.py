@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,12 @@ def _as_bytes(image: np.ndarray, black: float, white: float) -> np.ndarray:
 
 
 def field_texts(
-    source: str, reading: Reading, rows: Sequence[int], most_columns: int, most_letters: int
+    source: str,
+    reading: Reading,
+    rows: Sequence[int],
+    most_columns: int,
+    most_letters: int,
+    hidden: Collection[str] = (),
 ) -> Fields | None:
     """The first columns of these rows as short texts, or None if the source is not a table.
 
@@ -77,11 +82,13 @@ def field_texts(
         Maximum number of columns.
     most_letters
         Maximum length of a text; longer texts end in three dots.
+    hidden
+        Columns that are not shown.
     """
     from trevision.data.files.corrections import row_fields  # imports pyarrow, which pictures do not need
 
     fields = row_fields(source, reading, rows)
-    columns = list(dict.fromkeys(name for row in fields for name in row))
+    columns = list(dict.fromkeys(name for row in fields for name in row if name not in hidden))
     if not columns:
         return None
     shown = columns[:most_columns]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+import shlex
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from trevision.data.files.reading import Reading
@@ -121,6 +123,28 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
         return located(config["source"], files), settings
     except (KeyError, TypeError) as error:
         raise ValueError(f"config.json must be that of a run of this version, but {error}") from None
+
+
+def fit_command(source: str, settings: Settings, out: Path) -> str:
+    """The `trevision fit` command with these settings; those at their default are left out."""
+    words = ["trevision", "fit", source]
+    parts: tuple[tuple[Any, Any], ...] = (
+        (settings, Settings()),
+        (settings.options, Options()),
+        (settings.reading, Reading()),
+    )
+    for chosen, default in parts:
+        for field_ in fields(chosen):
+            value = getattr(chosen, field_.name)
+            if field_.name in ("options", "reading") or value == getattr(default, field_.name):
+                continue
+            flag = f"--{field_.name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words.append(flag if value else f"--no-{flag[2:]}")
+            else:
+                for one in value if isinstance(value, tuple) else (value,):
+                    words += [flag, str(one)]
+    return shlex.join([*words, "--out", str(out)])
 
 
 def files_of(source: str, settings: Settings) -> dict[str, dict[str, str]]:

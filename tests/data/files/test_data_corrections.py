@@ -151,3 +151,41 @@ def test_corrections_that_cannot_be_are_refused_and_nothing_is_written(
 def test_labels_of_a_named_set_cannot_be_replaced(tmp_path):
     with pytest.raises(DataError, match="file or folder whose labels can be replaced, got 'digits'"):
         write_labels("digits", Reading(), {0: "1"}, tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("column", [None, "sure"])
+def test_checked_rows_are_trusted_where_the_copy_is_read(tmp_path, suffix, column):
+    """In a new column, or in the one that the run has; the rows it trusted before stay trusted."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=30), "label": ["cat", "dog"] * 15, "checked": "abc"})
+    frame["sure"] = np.arange(30) == 4
+    source, out = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    if suffix == ".csv":
+        frame.to_csv(source, index=False)
+    else:
+        frame.to_parquet(source, index=False)
+    reading = write_labels(source, Reading(clean_column=column), {7: "cat"}, out, checked=[2, 7])
+    assert reading.clean_column == (column or "checked_2")
+    trusted = [2, 7] if column is None else [2, 4, 7]
+    data = load(str(out), reading=reading)
+    assert sorted(set(range(30)) - set(data.row_numbers.tolist())) == trusted
+    assert [data.class_names[code] for code in data.trusted_y] == ["cat"] * len(trusted)
+
+
+def test_checked_images_of_a_folder_are_trusted(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("L", (8, 8), 20 * number).save(tmp_path / "images" / name / f"{number}.png")
+    reading = write_labels(tmp_path / "images", Reading(), {1: "dog"}, tmp_path / "b.csv", checked=[1, 6])
+    data = load(str(tmp_path / "b.csv"), reading=reading)
+    assert data.row_numbers.tolist() == [0, 2, 3, 4, 5, 7]
+    assert [data.class_names[code] for code in data.trusted_y] == ["dog", "dog"]
+
+
+def test_a_run_that_has_a_file_of_right_labels_is_told_to_add_to_it(awkward, tmp_path):
+    reading = Reading(label_column="kind", clean_source="right.csv")
+    with pytest.raises(DataError, match=r"right\.csv"):
+        write_labels(awkward, reading, {0: "dog"}, tmp_path / "out.csv", checked=[0])
+    assert not (tmp_path / "out.csv").exists()

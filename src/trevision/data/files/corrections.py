@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ from trevision.data.files.columns import plain
 from trevision.data.files.image_lists import list_folder, path_column
 from trevision.data.files.labels import counted
 from trevision.data.files.reading import PARQUET_SUFFIXES, TEXT_SUFFIXES, Reading, kind_of
-from trevision.data.files.survey import find_label_column
+from trevision.data.files.survey import find_column, find_label_column
 from trevision.data.files.tables import Table
 from trevision.files import DataError, write_atomically
 
 Write = Callable[[Path], None]
+
+CHECKED = "checked"
+"""The new column of rows whose label is known to be right."""
 
 
 def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int]) -> list[dict[str, str]]:
@@ -55,8 +59,14 @@ def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int])
     return [fields_of[row] for row in wanted]
 
 
-def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int, str], out: Path) -> None:
-    """Write a copy of a source with some labels replaced.
+def write_labels(
+    source: str | Path,
+    reading: Reading,
+    corrections: Mapping[int, str],
+    out: Path,
+    checked: Collection[int] = (),
+) -> Reading:
+    """Write a copy of a source with some labels replaced, and perhaps some said to be right.
 
     Parameters
     ----------
@@ -68,6 +78,13 @@ def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int,
         The file to write. A .csv becomes a .csv in UTF-8 with the same columns and fields, a .parquet or an
         .npz one of the same types. A folder of images becomes a .csv with the columns path and label, as
         `fit` reads it: paths are relative to the folder of `out` if that is above the images, else absolute.
+    checked
+        Rows whose label, after the corrections, is known to be right. A table gets a column that says so
+        (the clean_column of `reading`, or a new one); of an .npz file they go into a second file beside it.
+
+    Returns
+    -------
+    How the copy is read: as `reading`, with the column or the file of right labels.
 
     Raises
     ------
@@ -77,41 +94,81 @@ def write_labels(source: str | Path, reading: Reading, corrections: Mapping[int,
     for row, label in corrections.items():
         if not str(label).strip():
             raise DataError(f"corrections must give each row a label, got none for row {row}")
+    if checked and reading.clean_source is not None:
+        raise DataError(
+            f"the run already takes right labels from {reading.clean_source}, and a run takes them from one "
+            "place; add the checked rows to that file"
+        )
     kind, sources = kind_of(source), (source, reading.rows_source)
     suffixes: tuple[str, ...]
+    mark = Mark.of(reading, (), checked)
     if kind == "named":
         raise DataError(f"source must be a file or folder whose labels can be replaced, got {str(source)!r}")
     if kind == "folder":
-        suffixes, write = (".csv",), _folder_writer(Path(source).expanduser(), corrections, out)
+        suffixes, write = (".csv",), _folder_writer(Path(source).expanduser(), corrections, out, mark)
     elif kind == "npz":
-        suffixes, write = (".npz",), _npz_writer(Path(source).expanduser(), corrections)
+        suffixes, write = (".npz",), _npz_writer(Path(source).expanduser(), corrections, checked)
     else:
         table, reading, _ = open_source(source, reading)
+        mark = Mark.of(reading, (*table.header, *table.columns), checked)
         suffixes = TEXT_SUFFIXES if table.schema is None else PARQUET_SUFFIXES
-        write = (_csv_writer if table.schema is None else _parquet_writer)(table, reading, corrections, out)
+        writer = _csv_writer if table.schema is None else _parquet_writer
+        write = writer(table, reading, corrections, out, mark)
     if out.suffix.lower() not in suffixes:
         raise DataError(f"out must end in {' or '.join(suffixes)}, as a copy of {source} does, got {out}")
     for read in sources:
         if read is not None and out.exists() and Path(read).exists() and out.samefile(read):
             raise DataError(f"out must not be the source itself, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "npz" and checked:
+        beside = out.with_name(f"{out.stem}-checked.npz")
+        write_atomically(beside, _checked_npz_writer(Path(source).expanduser(), corrections, checked))
+        write_atomically(out, write)
+        return replace(reading, clean_source=str(beside))
     write_atomically(out, write)
+    return replace(reading, clean_column=mark.column) if checked else reading
 
 
-def _csv_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
+@dataclass(frozen=True)
+class Mark:
+    """The column that says which labels are right: its name, whether it is new, and the rows it names."""
+
+    column: str
+    is_new: bool
+    rows: Collection[int]
+
+    @classmethod
+    def of(cls, reading: Reading, columns: Sequence[str], rows: Collection[int]) -> Mark:
+        """The clean column of `reading`; else one called checked, or checked_2 if that is taken, ..."""
+        if reading.clean_column is not None:
+            return cls(reading.clean_column, False, frozenset(rows))
+        names = (CHECKED, *(f"{CHECKED}_{number}" for number in range(2, len(columns) + 3)))
+        return cls(next(name for name in names if name not in columns), bool(rows), frozenset(rows))
+
+    def text(self, row: int) -> str:
+        """What a new column says of a row."""
+        return "yes" if row in self.rows else "no"
+
+
+def _csv_writer(
+    table: Table, reading: Reading, corrections: Mapping[int, str], out: Path, mark: Mark
+) -> Write:
     label = find_label_column(table, reading)
+    marked = None if mark.is_new or not mark.rows else find_column(table, mark.column, "clean_column")
     moved = _path_mover(table, reading, label, out)
 
     def write(path: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
             lines = csv.writer(file, delimiter=table.delimiter, lineterminator="\n")
-            lines.writerow(table.header)
+            lines.writerow([*table.header, mark.column] if mark.is_new else table.header)
             row = 0
             for block in table.blocks(verbatim=True):
                 for fields in zip(*(column.to_pylist() for column in block.columns), strict=True):
                     changed = list(fields)
                     changed[label] = corrections.get(row, changed[label])
-                    lines.writerow(moved(changed))
+                    if marked is not None and row in mark.rows:
+                        changed[marked] = "yes"
+                    lines.writerow([*moved(changed), mark.text(row)] if mark.is_new else moved(changed))
                     row += 1
             _check_rows(table.path, corrections, row)
 
@@ -133,8 +190,11 @@ def _path_mover(table: Table, reading: Reading, label: int, out: Path) -> Callab
     return move
 
 
-def _parquet_writer(table: Table, reading: Reading, corrections: Mapping[int, str], out: Path) -> Write:
+def _parquet_writer(
+    table: Table, reading: Reading, corrections: Mapping[int, str], out: Path, mark: Mark
+) -> Write:
     label = find_label_column(table, reading)
+    marked = None if mark.is_new or not mark.rows else find_column(table, mark.column, "clean_column")
     path_number = path_column(table, reading, (label,))
     schema = table.schema
     assert schema is not None
@@ -143,15 +203,26 @@ def _parquet_writer(table: Table, reading: Reading, corrections: Mapping[int, st
             f"out must lie in {table.path.parent}, as the paths of images are relative to it, got {out}"
         )
 
+    written = schema.append(pa.field(mark.column, pa.bool_())) if mark.is_new else schema
+
     def write(path: Path) -> None:
         row = 0
-        with pa.parquet.ParquetWriter(path, schema) as file:
+        with pa.parquet.ParquetWriter(path, written) as file:
             for block in table.blocks():
                 columns = list(block.columns)
                 here = {r - row: text for r, text in corrections.items() if row <= r < row + block.num_rows}
                 if here:
                     columns[label] = _replaced(columns[label], here, schema.field(label).type)
-                file.write_table(pa.Table.from_arrays(columns, schema=schema))
+                sure = [r - row for r in mark.rows if row <= r < row + block.num_rows]
+                if mark.is_new:
+                    flags = np.zeros(block.num_rows, dtype=bool)
+                    flags[sure] = True
+                    columns.append(pa.array(flags))
+                elif marked is not None and sure:
+                    kind = schema.field(marked).type
+                    said = "yes" if pa.types.is_string(plain(columns[marked]).type) else "1"
+                    columns[marked] = _replaced(columns[marked], dict.fromkeys(sure, said), kind)
+                file.write_table(pa.Table.from_arrays(columns, schema=written))
                 row += block.num_rows
         _check_rows(table.path, corrections, row)
 
@@ -174,13 +245,29 @@ def _replaced(column: pa.Array, corrections: Mapping[int, str], kind: pa.DataTyp
     return values.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else values.cast(kind)
 
 
-def _npz_writer(path: Path, corrections: Mapping[int, str]) -> Write:
+def _npz_writer(path: Path, corrections: Mapping[int, str], checked: Collection[int]) -> Write:
+    """All rows; but if some are checked, the others, in their order."""
+    arrays = _relabelled_arrays(path, corrections)
+    if checked:
+        others = np.setdiff1d(np.arange(len(arrays["y"])), list(checked))
+        arrays |= {name: arrays[name][others] for name in ("x", "y")}
+    return _npz_write(arrays)
+
+
+def _checked_npz_writer(path: Path, corrections: Mapping[int, str], checked: Collection[int]) -> Write:
+    arrays = _relabelled_arrays(path, corrections)
+    return _npz_write({name: arrays[name][sorted(checked)] for name in ("x", "y")})
+
+
+def _relabelled_arrays(path: Path, corrections: Mapping[int, str]) -> dict[str, np.ndarray]:
     arrays = npz_members(path)
     if "y" not in arrays:
         raise DataError(f"{path}: lacks the array y, whose labels are to be replaced")
     _check_rows(path, corrections, len(arrays["y"]))
-    arrays["y"] = _relabelled(path, arrays["y"], corrections)
+    return arrays | {"y": _relabelled(path, arrays["y"], corrections)}
 
+
+def _npz_write(arrays: dict[str, np.ndarray]) -> Write:
     def write(target: Path) -> None:
         with target.open("wb") as file:  # savez would append .npz to a name without it
             np.savez(file, allow_pickle=False, **arrays)
@@ -217,7 +304,7 @@ def _name(label: Any) -> str:
     return name_of(int(label) if whole else label)
 
 
-def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path) -> Write:
+def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path, mark: Mark) -> Write:
     listing = list_folder(folder)
     assert listing.labels is not None
     _check_rows(folder, corrections, len(listing.paths))
@@ -226,9 +313,10 @@ def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path) -> W
     def write(path: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
             lines = csv.writer(file, lineterminator="\n")
-            lines.writerow(["path", "label"])
+            lines.writerow(["path", "label", mark.column] if mark.is_new else ["path", "label"])
             for row, (image, name) in enumerate(zip(listing.paths, names, strict=True)):
-                lines.writerow([_path_from(out, folder.resolve() / image), corrections.get(row, name)])
+                fields = [_path_from(out, folder.resolve() / image), corrections.get(row, name)]
+                lines.writerow([*fields, mark.text(row)] if mark.is_new else fields)
 
     return write
 

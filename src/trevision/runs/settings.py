@@ -27,7 +27,8 @@ class Models:
     """auto (the one that makes held-out noisy labels likeliest), network, boosting, forest or linear. auto is
     the default for tables and texts, unless another flag asks for the network."""
     correction: str = AUTO
-    """What a scikit-learn model is fitted on: auto, soft, reweight, prune or none (the labels as given)."""
+    """What a scikit-learn model is fitted on: auto, soft, reweight, prune, confident or none (the labels as
+    given)."""
 
 
 @dataclass(frozen=True)

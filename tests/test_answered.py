@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+import short_schedule
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from trevision import NoisyLabelClassifier, Phase, Prior, Schedule, TRevisionClassifier, noise
+from trevision import NoisyLabelClassifier, Prior, TRevisionClassifier, noise
 from trevision.estimation import fit_annotators
 
-FAST = Schedule(
-    noisy_posterior=Phase(4, lr=0.02, batch_size=32),
-    classifier=Phase(4, lr=0.02, batch_size=32, decay="one-cycle"),
-    revision=Phase(2, optimizer="adam", lr=1e-4, batch_size=32),
-    parameterisation="simplex",
-    select_by="loss",
-    folds=2,
-)
+FAST = replace(short_schedule.FAST, folds=2)
 CAREFUL, CARELESS, LIAR = 0.9, 0.5, 0.1
 PEOPLE = ("ann", "bob", "cleo", "dan")
 

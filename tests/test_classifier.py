@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from short_schedule import FAST
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
@@ -19,14 +20,6 @@ from torch import nn
 
 from trevision import Phase, Schedule, TRevisionClassifier
 from trevision.methods.schedules import SCHEDULES, quick
-
-FAST = Schedule(
-    noisy_posterior=Phase(4, lr=0.02, batch_size=32),
-    classifier=Phase(4, lr=0.02, batch_size=32, decay="one-cycle"),
-    revision=Phase(2, optimizer="adam", lr=1e-4, batch_size=32),
-    parameterisation="simplex",
-    select_by="loss",
-)
 
 
 def shortened(*problem) -> Schedule:

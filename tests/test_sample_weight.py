@@ -6,22 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import short_schedule
 import torch
 
-from trevision import Phase, Schedule, TRevisionClassifier, losses
+from trevision import TRevisionClassifier, losses
 from trevision.data.noisy import split
 from trevision.methods.registry import METHODS
 from trevision.training.evaluate import Evaluation
 from trevision.training.loop import Batch
 
-FAST = Schedule(
-    noisy_posterior=Phase(4, lr=0.02, batch_size=32),
-    classifier=Phase(4, lr=0.02, batch_size=32, decay="one-cycle"),
-    revision=Phase(2, optimizer="adam", lr=1e-4, batch_size=32),
-    parameterisation="simplex",
-    select_by="loss",
-    folds=2,
-)
+FAST = replace(short_schedule.FAST, folds=2)
 # For losses whose gradients are small at the start.
 LONGER = replace(FAST, classifier=replace(FAST.classifier, epochs=12))
 

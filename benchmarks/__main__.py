@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("step", "estimate", "wide_table", "own_data", "any_model", "startup", "annotators")
+NAMES = ("step", "estimate", "wide_table", "own_data", "any_model", "startup", "annotators", "sparse_text")
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

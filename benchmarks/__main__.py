@@ -14,6 +14,7 @@ NAMES = (
     "startup",
     "annotators",
     "audit",
+    "sparse_text",
 )
 
 if __name__ == "__main__":

@@ -248,3 +248,18 @@ def test_a_shifted_model_is_the_same_after_it_was_saved(tmp_path):
 def test_labels_that_are_none_or_fractions_are_refused_in_a_sentence(labels, message):
     with pytest.raises(ValueError, match=message):
         TRevisionClassifier().fit(np.arange(40.0).reshape(20, 2), labels)
+
+
+def test_label_issues_are_told_in_the_labels_of_fit(blobs):
+    names = np.array(["d", "c", "b", "a"])
+    schedule = replace(FAST, estimator="latent", folds=2)
+    model = TRevisionClassifier(schedule=schedule, random_state=0).fit(blobs.x, names[blobs.noisy])
+    issues = model.find_label_issues(bootstrap=0)
+    table = issues.to_frame()
+    assert (table["given"] == names[blobs.noisy][table["row"]]).all()
+    suspects = table[table["suspect"]]
+    right = names[blobs.clean][suspects["row"]]
+    # Labels are suspected because they are wrong, and the suggestion is mostly the clean label.
+    assert np.mean(suspects["given"] != right) > 0.8
+    assert np.mean(suspects["suggested"] == right) > 0.75
+    assert f"<td>{table['given'][0]}</td>" in issues._repr_html_()

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,10 @@ from trevision.losses import (
     cross_entropy,
     forward_nll,
     generalised_cross_entropy,
+    invert,
     log_noisy_prob,
+    log_volume,
+    released_revision_nll,
     reweight_nll,
     symmetric_cross_entropy,
     total_variation_nll,
@@ -424,3 +428,26 @@ def test_modules_take_an_array(module):
     torch.testing.assert_close(
         module(np.array(matrix))(logits, labels), module(torch.tensor(matrix))(logits, labels)
     )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_frame_that_must_not_be_written_to_is_copied_without_a_word():
+    logits, labels = a_batch()
+    frame = pd.DataFrame(ASYMMETRIC.numpy())
+    given = frame.to_numpy()
+    given.flags.writeable = False
+    expected = forward_nll(logits, labels, ASYMMETRIC)
+    for matrix in (frame, given):
+        torch.testing.assert_close(forward_nll(logits, labels, matrix), expected)
+
+
+def test_what_is_not_a_loss_takes_arrays_of_t_too():
+    logits, labels = a_batch()
+    delta = 0.01 * (torch.eye(4, dtype=torch.float64) - 0.25)
+    matrix, moved = ASYMMETRIC.numpy(), delta.numpy()
+    torch.testing.assert_close(
+        released_revision_nll(logits, labels, matrix, moved),
+        released_revision_nll(logits, labels, ASYMMETRIC, delta),
+    )
+    assert log_volume(matrix) == log_volume(ASYMMETRIC)
+    np.testing.assert_allclose(invert(matrix).numpy(), np.linalg.inv(matrix))

@@ -55,6 +55,15 @@ def test_pictures_are_drawn_into_the_axes_that_are_given() -> None:
     assert plot.transition(np.eye(2), ax=axes) is axes
 
 
+def test_every_picture_is_returned_as_axes_of_matplotlib() -> None:
+    from matplotlib.axes import Axes
+
+    probs, labels = np.repeat([[0.8, 0.2], [0.2, 0.8]], 10, axis=0), np.repeat([0, 1], 10)
+    issues = find_label_issues(probs, labels, "confident-joint", bootstrap=0)
+    for axes in (plot.transition(np.eye(2)), plot.reliability(probs, labels), plot.ranking(issues)):
+        assert isinstance(axes, Axes)
+
+
 def test_the_module_is_imported_without_matplotlib() -> None:
     code = "import sys; from trevision import plot; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

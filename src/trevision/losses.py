@@ -40,6 +40,9 @@ CONDITION_LIMIT = 1e6
 VOLUME_WEIGHT = 1e-4
 TOTAL_VARIATION_WEIGHT = 0.1
 
+# An array takes this precision where there are no logits.
+_DOUBLE = torch.empty(0, dtype=torch.float64)
+
 
 def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Plain cross-entropy against the labels as they are given.
@@ -252,8 +255,8 @@ def reweight_nll(
 def released_revision_nll(
     logits: Tensor,
     noisy_labels: Tensor,
-    initial: Tensor,
-    delta: Tensor,
+    initial: Tensor | ArrayLike,
+    delta: Tensor | ArrayLike,
     *,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -271,6 +274,7 @@ def released_revision_nll(
     Where the n-fold Delta T makes (T'g)_y zero or negative, the released code has an infinite or negative
     weight. Here such a row says nothing, and weights are capped, as in `reweight_nll`.
     """
+    initial, delta = as_transition(initial, logits), as_transition(delta, logits)
     log_clean = _log_clean(logits, noisy_labels, initial)
     if delta.shape != initial.shape:
         raise ValueError(
@@ -412,13 +416,13 @@ def volume_nll(
     return forward_nll(logits, noisy_labels, transition) + volume_weight * log_volume(transition)
 
 
-def log_volume(transition: Tensor) -> Tensor:
+def log_volume(transition: Tensor | ArrayLike) -> Tensor:
     """log det T, or 0 without a gradient where det T is zero or negative.
 
     A transition matrix has |det T| <= 1, so 0 is the largest value there is: a T that swaps classes, whose
     determinant is negative, is not rewarded for its volume, and one on the way there meets no infinity.
     """
-    wide = _single_or_double(transition)
+    wide = _single_or_double(as_transition(transition, _DOUBLE))
     sign = torch.linalg.slogdet(wide.detach()).sign
     identity = torch.eye(len(wide), dtype=wide.dtype, device=wide.device)
     volume: Tensor = torch.linalg.slogdet(torch.where(sign > 0, wide, identity)).logabsdet
@@ -513,8 +517,9 @@ def _log_of_total(total: Tensor, peak: Tensor) -> Tensor:
     return total.clamp(min=torch.finfo(total.dtype).tiny).log() + peak
 
 
-def invert(transition: Tensor) -> Tensor:
+def invert(transition: Tensor | ArrayLike) -> Tensor:
     """T^-1, refusing a T that is singular or too close to it."""
+    transition = as_transition(transition, _DOUBLE)
     wide = transition.double()
     if not wide.isfinite().all():
         raise ValueError("transition must hold finite numbers, got NaN or infinity")
@@ -651,7 +656,8 @@ def as_transition(transition: Tensor | ArrayLike, logits: Tensor) -> Tensor:
     if isinstance(transition, Tensor):
         return transition
     precise = torch.promote_types(logits.dtype, torch.float32)
-    return torch.as_tensor(np.asarray(transition), dtype=precise, device=logits.device)
+    # A copy: torch warns of arrays that must not be written to, such as those of a frame.
+    return torch.tensor(np.array(transition), dtype=precise, device=logits.device)
 
 
 def _single_or_double(values: Tensor) -> Tensor:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -190,11 +194,15 @@ def test_it_works_in_a_grid_search_and_around_one(pairs):
     assert model.estimator_.best_params_["C"] in (0.1, 1.0)
 
 
+CATBOOST = {"iterations": 20, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+
+
 @pytest.mark.parametrize(
     ("package", "name", "options"),
     [
         ("lightgbm", "LGBMClassifier", {"n_estimators": 20, "verbose": -1, "n_jobs": 1}),
         ("xgboost", "XGBClassifier", {"n_estimators": 20, "n_jobs": 1}),
+        ("catboost", "CatBoostClassifier", CATBOOST),
     ],
 )
 def test_gradient_boosting_of_other_packages_gains(pairs, package, name, options):
@@ -204,6 +212,57 @@ def test_gradient_boosting_of_other_packages_gains(pairs, package, name, options
     plain = clone(base).fit(x, noisy).score(test_x, test_y)
     model = NoisyLabelClassifier(base, random_state=0).fit(x, names[noisy])
     assert model.score(test_x, names[test_y]) > plain + 0.05
+
+
+def test_columns_of_words_reach_catboost_as_they_are(pairs):
+    """CatBoost takes a frame whose columns of words are named when the model is made."""
+    boosting = pytest.importorskip("catboost").CatBoostClassifier
+    x, noisy, test_x, test_y, _ = pairs
+
+    def frame(rows):
+        sides = np.where(rows > 0.5, "high", "low")
+        return pd.DataFrame(rows, columns=["a", "b", "c"]).assign(word=sides[:, 0], other=sides[:, 1])
+
+    model = NoisyLabelClassifier(boosting(cat_features=["word", "other"], **CATBOOST), random_state=0)
+    model.fit(frame(x), noisy)
+    assert model.estimator_.get_cat_feature_indices() == [3, 4]
+    plain = boosting(cat_features=["word", "other"], **CATBOOST).fit(frame(x), noisy)
+    assert model.score(frame(test_x), test_y) > plain.score(frame(test_x), test_y) + 0.05
+
+
+def test_texts_in_a_pipeline_are_never_a_dense_table():
+    """4,000 texts of 20,000 words would be 640 MB; a small fit before it has loaded what is loaded once."""
+    code = """
+        import resource
+        import numpy as np
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import SGDClassifier
+        from sklearn.pipeline import make_pipeline
+        from trevision import NoisyLabelClassifier
+
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+        rng = np.random.default_rng(0)
+        labels = rng.integers(2, size=4000)
+        words = rng.integers(20_000, size=(4000, 30)) // 2 * 2 + (rng.random((4000, 30)) < 0.2)
+        words = np.where(rng.random((4000, 30)) < 0.5, words, words // 2 * 2 + labels[:, None])
+        texts = [" ".join(f"w{word}" for word in row) for row in words]
+        model = NoisyLabelClassifier(
+            make_pipeline(TfidfVectorizer(), SGDClassifier(loss="log_loss")), cv=3, random_state=0
+        )
+        model.fit(texts[:200], labels[:200])
+        before = peak()
+        model.fit(texts, labels).predict(texts)
+        columns = len(model.estimator_[0].vocabulary_)
+        print(4000 * columns * 8, peak() - before)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    dense, used = map(int, ran.stdout.split())
+    assert dense > 500e6
+    assert used < 0.3 * dense
 
 
 def test_wrong_labels_come_first(pairs, fitted):

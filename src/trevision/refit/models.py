@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,15 @@ def weight_key(estimator: Any) -> str | None:
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
+def fresh(estimator: Any) -> Any:
+    """A model with the same parameters that is not fitted."""
+    try:
+        return clone(estimator)
+    except RuntimeError:
+        # CatBoost copies lists that it is given, such as cat_features, which `clone` takes for a fault.
+        return type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
+
+
 def fit_model(estimator: Any, x: Any, training: Training, num_classes: int, seed: int) -> FittedModel:
     """A clone of `estimator`, fitted on weighted rows of `x`.
 
@@ -93,7 +103,7 @@ def fit_model(estimator: Any, x: Any, training: Training, num_classes: int, seed
         # Few models fit a single class; folds of very few rows may hold no other.
         return FittedModel(DummyClassifier().fit(_safe_indexing(x, rows), labels), present, num_classes)
     whole = len(rows) == _num_samples(x) and np.array_equal(rows, np.arange(len(rows)))
-    model = clone(estimator).fit(x if whole else _safe_indexing(x, rows), labels, **keywords)
+    model = fresh(estimator).fit(x if whole else _safe_indexing(x, rows), labels, **keywords)
     return FittedModel(model, present, num_classes)
 
 

@@ -28,7 +28,7 @@ from trevision.data.rows import Rows
 from trevision.data.sparse_rows import SparseRows, sparse_features
 from trevision.estimation import BOOTSTRAP, Answers
 from trevision.files import write_json
-from trevision.foreign import Columns, has_columns, read_labelled, read_rows
+from trevision.foreign import Columns, ScoresDataSets, has_columns, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.answered import check_choices_for_answers, learn_from_answers
@@ -53,7 +53,7 @@ DEFAULT_METHOD = "reweight-r"
 
 
 # Without type information of scikit-learn, its classes are Any to a type checker.
-class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier for partly wrong labels, which also learns how they go wrong.
 
     T[i, j] = P(noisy = j | clean = i) is estimated from the noisy labels and a network is trained through it.
@@ -382,27 +382,6 @@ class TRevisionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.model_.transition is None:
             return probs
         return _normalised(probs @ self.transition_matrix_)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of labels that are predicted.
-
-        Parameters
-        ----------
-        X : array-like or data set
-            Rows as in `fit`.
-        y : array-like of shape (n,), or str
-            Their labels, as in `fit`.
-        sample_weight : array-like of shape (n,), optional
-            How often each row counts.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        columns = self.dataset_columns_ if has_columns(X) else None
-        X, y, _ = read_labelled(X, y, columns, numeric=True)
-        return float(super().score(X, y, sample_weight))
 
     def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be.

@@ -91,6 +91,33 @@ def read_rows(x: Any, columns: Columns, *, numeric: bool, name: str = "X") -> An
     return _read_samples(x, name)[0] if numeric and _has_samples(x) else x
 
 
+class ScoresDataSets:
+    """Gives a classifier of scikit-learn a `score` that takes what its `fit` takes."""
+
+    _numeric_rows = True
+    dataset_columns_: Columns
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like or data set
+            Rows as in `fit`.
+        y : array-like of shape (n,), or str
+            Their labels, as in `fit`.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+        """
+        columns = getattr(self, "dataset_columns_", None) if has_columns(X) else None
+        X, y, _ = read_labelled(X, y, columns, numeric=self._numeric_rows)
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
 def has_columns(x: Any) -> bool:
     """Whether this is a data set of Hugging Face."""
     if isinstance(x, Mapping) and hasattr(x, "with_format"):

@@ -22,7 +22,7 @@ from trevision.estimation import (
     default_estimator,
     find_estimator,
 )
-from trevision.foreign import Columns, has_columns, read_labelled, read_rows
+from trevision.foreign import Columns, ScoresDataSets, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.answered import fit_on_targets, learn_from_answers, share_of_wrong_answers
@@ -35,7 +35,7 @@ from trevision.refit.selection import LEAST_FOLDS, Task
 
 
 # Without type information of scikit-learn, its classes are Any to a type checker.
-class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Any scikit-learn classifier, fitted on what its noisy labels probably were.
 
     Models fitted on four fifths of the rows predict P(noisy | x) for the others. From that come
@@ -135,6 +135,8 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
            [0. , 0.6, 0.4],
            [0.4, 0. , 0.6]])
     """
+
+    _numeric_rows = False
 
     def __init__(
         self,
@@ -302,27 +304,6 @@ class NoisyLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         """
         probs = self.predict_proba(X)
         return probs @ self.transition_matrix_ if CORRECTIONS[self.correction_].uses_transition else probs
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of labels that are predicted.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, frame or list
-            Rows as in `fit`.
-        y : array-like of shape (n,), or str
-            Their labels, as in `fit`.
-        sample_weight : array-like of shape (n,), optional
-            How often each row counts.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        columns = self.dataset_columns_ if has_columns(X) else None
-        X, y, _ = read_labelled(X, y, columns, numeric=False)
-        return float(super().score(X, y, sample_weight))
 
     def find_label_issues(self, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> LabelIssues:
         """Which of the labels in `fit` are probably wrong, and what they should be.

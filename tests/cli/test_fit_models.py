@@ -459,3 +459,21 @@ def test_runs_recorded_before_there_were_models_keep_their_names(words):
     assert canonical(old) == canonical(run_config("mnist", Settings()))
     assert "models" not in canonical(old)
     assert settings_of(old)[1].models.model == "network"
+
+
+def test_the_bar_counts_models_where_there_are_no_epochs():
+    import io
+
+    from rich.console import Console
+
+    from trevision.cli.progress import RichProgress
+
+    shown = io.StringIO()
+    with RichProgress("auto on a.csv", Console(file=shown, force_terminal=True, width=100)) as progress:
+        progress.stage("linear", 0, 3)
+        progress.batch()
+        progress.batch()
+        progress.stage("network-1", 2, 4)
+        progress.epoch({"epoch": 1, "noisy_validation_error": 0.25})
+    assert "model 2/3" in shown.getvalue()
+    assert "epoch 1/2" in shown.getvalue()

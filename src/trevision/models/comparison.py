@@ -179,7 +179,7 @@ def _scored(
 def _best_setting(candidate: Candidate, shared: SharedFolds, progress: Progress) -> tuple[float, FloatArray]:
     """The value of the model's setting with the likeliest noisy labels, and its predictions.
 
-    They are tried in their order until one is worse than the one before. The best of a few values looks a
+    They are tried in their order until one is no better than the one before. The best of a few values looks a
     little better than it is: by far less than models differ, where there are hundreds of rows.
     """
     progress.stage(candidate.name, 0, len(candidate.values) * len(shared.folds))
@@ -188,7 +188,7 @@ def _best_setting(candidate: Candidate, shared: SharedFolds, progress: Progress)
         model = candidate.model(value, shared.seed, shared.features.scaled)
         probs = out_of_fold(model, shared.features.for_model(candidate), shared, progress)
         score = float(_log_likelihoods(probs, shared).mean())
-        if score < best[0]:
+        if score <= best[0]:
             break  # values rise in what they let a model learn: beyond this one, it learns the noise
         best = score, value, probs
     return best[1:]

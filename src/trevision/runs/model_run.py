@@ -29,7 +29,7 @@ from trevision.runs.described import auc_of_wrong_labels, described_run
 from trevision.runs.model_rows import ModelRows, read_rows
 from trevision.runs.provenance import code
 from trevision.runs.run_folder import PREPROCESSING_FILE, OutOfSampleRows, RunFolder
-from trevision.runs.settings import Hardware, Settings, files_of, run_config
+from trevision.runs.settings import Hardware, Settings, check_numbers, files_of, run_config
 from trevision.training.model_card import CLASSIFIER_FILE, ModelCard
 from trevision.training.progress import NoProgress, Progress
 
@@ -68,10 +68,7 @@ def run_model(
     """
     code()  # asked now: the checkout may change while a long run trains
     hardware, progress = hardware or Hardware(), progress or NoProgress()
-    if settings.seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {settings.seed}")
-    if hardware.threads is not None and hardware.threads < 1:
-        raise ValueError(f"threads must be at least 1, got {hardware.threads}")
+    check_numbers(settings, hardware)
     finished = RunFolder(folder).finished_result(run_config(source, settings))
     if finished is not None:
         return finished
@@ -141,7 +138,7 @@ def _near_ones(compared: list[Compared]) -> list[str]:
     if not near:
         return []
     return [
-        f"Held-out labels do not clearly prefer {best.name} to {' and '.join(near)}: the lead is less than a "
+        f"Held-out labels do not clearly prefer {best.name} to {', '.join(near)}: the lead is less than a "
         "standard error."
     ]
 

@@ -29,7 +29,7 @@ from trevision.runs.anchor_removal import check_share, remove_anchors
 from trevision.runs.noise_files import read_noise
 from trevision.runs.prior_files import read_prior
 from trevision.runs.run_folder import RunFolder
-from trevision.runs.settings import Hardware, Settings, files_of, run_config
+from trevision.runs.settings import Hardware, Settings, check_numbers, files_of, run_config
 from trevision.training.checkpoint import FolderStore, Store
 from trevision.training.evaluate import Measure, measure_against, measure_nothing
 from trevision.training.inputs import standardise_for
@@ -77,10 +77,7 @@ def begin(
 ) -> Begun:
     """Set up a run: read and corrupt its data, make its problem, write config.json. Arguments as in `run`."""
     hardware = hardware or Hardware()
-    if settings.seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {settings.seed}")
-    if hardware.threads is not None and hardware.threads < 1:
-        raise ValueError(f"threads must be at least 1, got {hardware.threads}")
+    check_numbers(settings, hardware)
     if settings.remove_anchors is not None:
         check_share(settings.remove_anchors)
     if hardware.threads is not None:

@@ -75,6 +75,14 @@ class Hardware:
     `reproduce`; more are faster for large networks. None lets torch choose."""
 
 
+def check_numbers(settings: Settings, hardware: Hardware) -> None:
+    """Raise a ValueError for a seed or a number of threads that there cannot be."""
+    if settings.seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {settings.seed}")
+    if hardware.threads is not None and hardware.threads < 1:
+        raise ValueError(f"threads must be at least 1, got {hardware.threads}")
+
+
 def run_config(source: str, settings: Settings) -> dict[str, Any]:
     """Source and settings as config.json has them."""
     return {"source": source, **asdict(settings)}

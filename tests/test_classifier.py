@@ -39,7 +39,7 @@ def expected_failures(estimator) -> dict[str, str]:
         "two. "
         "That a weight of 0 is the row left out holds to the bit, and is tested in test_sample_weight.py"
     )
-    return {"check_sample_weight_equivalence_on_dense_data": reason}
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
 # They are hundreds of fits about the interface, so a short training will do.

@@ -46,7 +46,7 @@ class RichProgress:
             epochs=epochs or batches,
             metrics="",
         )
-        self.steps = 0 if epochs else None
+        self.steps = None if epochs else 0
 
     def batch(self) -> None:
         self.bars.advance(self.task)

@@ -58,18 +58,6 @@ def text_cases(seed: int) -> Iterator[tuple[str, Case]]:
         yield path.parent.name, Case(x, codes, test_x, known, seed)
 
 
-def human_labels() -> dict[str, np.ndarray]:
-    """The label sets of CIFAR-10N, read without executing code of the file."""
-    import torch
-    from numpy._core import multiarray
-
-    # The file names numpy's rebuilding function by its old module.
-    rebuild = (multiarray._reconstruct, "numpy.core.multiarray._reconstruct")
-    known = [rebuild, np.ndarray, np.dtype, type(np.dtype(np.int64))]
-    with torch.serialization.safe_globals(known):
-        return torch.load(DATA / "cifar-n" / "CIFAR-10_human.pt", weights_only=True)
-
-
 def image_features(train: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Principal components of the responses to whitened random patches, averaged over quarters."""
     import torch
@@ -112,8 +100,9 @@ def image_features(train: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, n
 
 def image_cases(seeds: tuple[int, ...]) -> Iterator[tuple[str, Case]]:
     from trevision.data.named.cifar import read_cifar10
+    from trevision.data.named.cifar10n import human_labels
 
-    labels, data = human_labels(), read_cifar10(DATA)
+    labels, data = human_labels(DATA / "cifar-n" / "CIFAR-10_human.pt"), read_cifar10(DATA)
     rows = np.random.default_rng(0).permutation(len(data.train_y))[:POOL]
     x, test_x = image_features(data.train_x[rows], data.test_x)
     for seed in seeds:

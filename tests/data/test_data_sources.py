@@ -48,7 +48,7 @@ def add_file(tmp_path, monkeypatch):
 
 def test_the_data_sets_are_listed_from_small_to_large_samples():
     assert list(sources.SOURCES) == [
-        "digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "clothing1m",
+        "digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "cifar10n", "clothing1m",
     ]  # fmt: skip
 
 

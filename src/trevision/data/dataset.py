@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Values = Any
 """Rows or labels: a tensor or `ImageFiles`, or a numpy array where torch is not needed."""
 
-AUGMENTATIONS = ("none", "affine", "crop-flip")
+AUGMENTATIONS = ("none", "affine", "crop-flip", "shift", "shift-flip")
 
 
 # Equality is identity: comparing tensors field by field would raise an error.
@@ -48,6 +48,9 @@ class Dataset:
         Clean and noisy labels of samples for which both are known.
     labels_are_noisy
         Whether the labels are already noisy, so that no noise may be added.
+    true_y
+        The right labels of the training rows, if labels are noisy and the right ones come with them. Only the
+        evaluation may see them.
     names
         The source's names of the training rows; None if it has none.
     row_numbers
@@ -72,6 +75,7 @@ class Dataset:
     trusted_y: Values | None = None
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
     labels_are_noisy: bool = False
+    true_y: Values | None = None
     names: np.ndarray | None = None
     row_numbers: np.ndarray | None = None
     notes: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ def load(
             return dataset
         answers, notes = given.among(dataset.labels.row_numbers, dataset.class_names)
         return replace(dataset, answers=answers, notes=(*given.notes, *dataset.notes, *notes))
-    return SOURCES[str(source)].load(data_dir, progress)
+    return SOURCES[str(source)].load(data_dir, progress, reading.noise_set)
 
 
 def load_rows(

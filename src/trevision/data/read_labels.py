@@ -62,7 +62,7 @@ def read_labels(
     kind = kind_of_source(source)
     reading.check(kind, str(source))
     if kind == "named":
-        data = SOURCES[str(source)].read(data_dir, progress)
+        data = SOURCES[str(source)].read_set(reading.noise_set, data_dir, progress)
         return RowLabels(np.arange(len(data.train_y)), data.train_y, data.class_names)
     if kind == "npz":
         return _npz_labels(Path(source).expanduser())

@@ -36,6 +36,7 @@ def dataset_of_source(source: Source, data: SourceData) -> Dataset:
         trusted_y=None if data.trusted_y is None else torch.from_numpy(data.trusted_y),
         label_pairs=data.label_pairs,
         labels_are_noisy=data.labels_are_noisy,
+        true_y=None if data.true_y is None else torch.from_numpy(data.true_y),
     )
 
 
@@ -71,6 +72,7 @@ def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
         dataset,
         train_x=select_rows(dataset.train_x, rows),
         train_y=dataset.train_y[rows],
+        true_y=None if dataset.true_y is None else dataset.true_y[rows],
         names=kept.names,
         row_numbers=kept.row_numbers,
         answers=None if dataset.answers is None else dataset.answers.take(rows.numpy()),
@@ -110,7 +112,11 @@ def batches_of(x: Rows, batch_size: int) -> Iterator[Tensor]:
 
 
 def augmented_batches(
-    x: Rows, parts: Sequence[Tensor], augmentation: str, generator: torch.Generator
+    x: Rows,
+    parts: Sequence[Tensor],
+    augmentation: str,
+    generator: torch.Generator,
+    mirrored: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """The batches of one epoch, augmented.
 
@@ -126,7 +132,13 @@ def augmented_batches(
         One of `AUGMENTATIONS`.
     generator
         Draws everything that is random.
+    mirrored
+        For "shift-flip": which of all rows to mirror, (n,); drawn if not given.
     """
-    if isinstance(x, ImageFiles):
-        return x.batches(parts, None if augmentation == "none" else generator)
-    return (augment(x[rows], augmentation, generator) for rows in parts)
+    if isinstance(x, ImageFiles) and augmentation == "crop-flip":
+        return x.batches(parts, generator)
+    batches = x.batches(parts) if isinstance(x, ImageFiles) else (x[rows] for rows in parts)
+    return (
+        augment(batch, augmentation, generator, None if mirrored is None else mirrored[rows])
+        for rows, batch in zip(parts, batches, strict=True)
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trevision.data.named.locations import FileSet
+from trevision.files import DataError
 
 if TYPE_CHECKING:
     from trevision.data.dataset import Dataset
@@ -34,6 +35,7 @@ class SourceData:
     trusted_y: np.ndarray | None = None
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
     labels_are_noisy: bool = False
+    true_y: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,8 @@ class Source:
         Augmentation of the schedule `strong`; `augmentation` if None.
     estimator
         The default estimator of T: the paper's.
+    noise_sets
+        For a data set with several sets of noisy labels: what to call instead of `read`, by the set's name.
     """
 
     name: str
@@ -74,14 +78,36 @@ class Source:
     augmentation: str = "none"
     distortion: str | None = None
     estimator: str = "anchor"
+    noise_sets: Mapping[str, Callable[[Path | None, Progress | None], SourceData]] = field(
+        default_factory=dict
+    )
 
     @property
     def sample_size(self) -> int:
         """Numbers in one sample."""
         return math.prod(self.shape)
 
-    def load(self, data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+    def read_set(
+        self, noise_set: str | None, data_dir: Path | None = None, progress: Progress | None = None
+    ) -> SourceData:
+        """`read`, or the reader of the named set of noisy labels.
+
+        Raises a DataError if there is no such set.
+        """
+        if noise_set is None:
+            return self.read(data_dir, progress)
+        if noise_set not in self.noise_sets:
+            rule = f"be one of {', '.join(self.noise_sets)}" if self.noise_sets else "be left out"
+            raise DataError(f"noise_set must {rule} for {self.name}, got {noise_set!r}")
+        return self.noise_sets[noise_set](data_dir, progress)
+
+    def load(
+        self,
+        data_dir: Path | None = None,
+        progress: Progress | None = None,
+        noise_set: str | None = None,
+    ) -> Dataset:
         """The data set as tensors."""
         from trevision.data.rows import dataset_of_source
 
-        return dataset_of_source(self, self.read(data_dir, progress))
+        return dataset_of_source(self, self.read_set(noise_set, data_dir, progress))

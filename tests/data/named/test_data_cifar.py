@@ -188,8 +188,8 @@ def rows(count: int, width: int = 3072, dtype: type = np.uint8) -> np.ndarray:
 @pytest.mark.parametrize(
     ("batch", "complaint"),
     [
-        ({"data": rows(2, dtype=np.float32), "fine_labels": [1, 2]}, "dtype 'f4' instead of 'u1'"),
-        ({"data": np.array([None]), "fine_labels": [1]}, "dtype 'O8' instead of 'u1'"),
+        ({"data": rows(2, dtype=np.float32), "fine_labels": [1, 2]}, "dtype 'f4' instead of u1"),
+        ({"data": np.array([None]), "fine_labels": [1]}, "dtype 'O8' instead of u1"),
         ({"data": np.asfortranarray(rows(2)), "fine_labels": [1, 2]}, "row-major"),
         ({"data": rows(2, 3071), "fine_labels": [1, 2]}, r"need \(2, 3072\)"),
         ({"data": rows(2), "fine_labels": [1, 2, 3]}, r"need \(3, 3072\)"),

@@ -44,6 +44,9 @@ class Reading:
     SOURCE itself, repeated for every answer."""
     image_size: int | None = None
     """Resize images to this many pixels per side; if not given, their own size or 64."""
+    noise_set: str | None = None
+    """Which of the noisy labels that come with a named data set: worse, aggre, random1, random2 or random3 of
+    cifar10n; worse if not given."""
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Reading:
@@ -66,6 +69,7 @@ class Reading:
             **dict.fromkeys((*columns, "path_column", "id_column", "rows_source"), ("table",)),
             "clean_source": ("npz", "table", "folder"),
             "image_size": ("table", "folder"),
+            "noise_set": ("named",),
         }
         for name, kinds in serves.items():
             if getattr(self, name) != getattr(Reading, name) and kind not in kinds:
@@ -73,6 +77,7 @@ class Reading:
                     "table": "a .csv or .parquet file",
                     "npz": "an .npz file",
                     "folder": "a folder of images",
+                    "named": "a named data set",
                 }
                 fits = " or ".join(meant[fitting] for fitting in kinds)
                 raise DataError(f"{name} is a choice for {fits}, got source {source!r}; leave it out")

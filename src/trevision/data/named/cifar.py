@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
 from trevision.data.named.download import fetch_archive, obtain
 from trevision.data.named.locations import FileSet, read_bytes
+from trevision.data.named.plain_pickle import PickledArray, unpickle
 from trevision.data.progress import Progress
 from trevision.data.source import Source, SourceData
 from trevision.files import DataError
@@ -150,71 +149,21 @@ def _read_binary(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
     return records[:, label_bytes:].copy(), records[:, label_bytes - 1]
 
 
-class _Array:
-    """Stands in for a pickled numpy array, so that a file cannot even run numpy's unpickling."""
-
-    __slots__ = ("content", "shape")
-    content: bytes
-    shape: tuple[int, ...]
-
-    def __init__(self, *_: object) -> None:
-        self.content, self.shape = b"", (0,)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, self.shape, dtype, fortran_order, self.content = state
-        if not isinstance(dtype, _Dtype) or fortran_order or not isinstance(self.content, bytes):
-            raise pickle.UnpicklingError("an array that is not of bytes in row-major order")
-
-
-class _Dtype:
-    """Stands in for a pickled numpy dtype; only unsigned bytes are allowed."""
-
-    __slots__ = ()
-
-    def __init__(self, code: str | bytes, *_: object) -> None:
-        if code not in ("u1", b"u1"):
-            raise pickle.UnpicklingError(f"an array of dtype {code!r} instead of 'u1'")
-
-    def __setstate__(self, state: object) -> None:
-        """Byte order and alignment: a byte has neither."""
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes in an old pickle protocol."""
-    if encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError(f"text in the encoding {encoding!r}")
-    return text.encode("latin1")
-
-
-_ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _Dtype,
-    ("_codecs", "encode"): _encode,
-}
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Reads dictionaries, lists, numbers, strings and byte arrays; a file cannot call anything else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ADMITTED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no CIFAR file needs")
-        return _ADMITTED[module, name]
+def _is_bytes(data: object) -> TypeGuard[PickledArray]:
+    return isinstance(data, PickledArray) and data.dtype == "u1"
 
 
 def _read_python(path: Path, label_key: str) -> tuple[np.ndarray, np.ndarray]:
     content = read_bytes(path)
     try:
         # The official files come from Python 2, whose strings are bytes.
-        batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
+        batch = unpickle(content, encoding="bytes")
     except Exception as error:  # a corrupt pickle raises almost anything
         raise DataError(f"{path}: is not a CIFAR python file ({error})") from error
     if not isinstance(batch, dict):
         raise DataError(f"{path}: holds a {type(batch).__name__} instead of a dictionary of data and labels")
     data, labels = (batch.get(key.encode(), batch.get(key)) for key in ("data", label_key))
-    if not isinstance(data, _Array) or not isinstance(labels, list) or not labels:
+    if not _is_bytes(data) or not isinstance(labels, list) or not labels:
         raise DataError(f"{path}: lacks the array 'data' or the list {label_key!r}; is it another file?")
     if data.shape != (len(labels), _PIXELS) or len(data.content) != len(labels) * _PIXELS:
         raise DataError(
@@ -224,4 +173,4 @@ def _read_python(path: Path, label_key: str) -> tuple[np.ndarray, np.ndarray]:
     # bool is an int to Python, hence the exact type; the bound keeps numpy from overflowing.
     if any(type(label) is not int or not 0 <= label < 256 for label in labels):
         raise DataError(f"{path}: {label_key!r} must be small whole numbers from 0 up")
-    return np.frombuffer(data.content, np.uint8).reshape(data.shape).copy(), np.array(labels)
+    return data.to_numpy(), np.array(labels)

@@ -5,7 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trevision.data.augment import augment, crop_at, random_affine, random_crop, random_flip, warp
+from trevision.data.augment import (
+    alternating_flips,
+    augment,
+    crop_at,
+    random_affine,
+    random_crop,
+    random_flip,
+    warp,
+)
 
 
 def slow_crop(images: torch.Tensor, padding: int, tops: list[int], lefts: list[int]) -> torch.Tensor:
@@ -166,7 +174,10 @@ def test_augmentation_leaves_the_given_images_and_the_global_state_alone():
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (lambda: augment(pictures(1), "mixup", seeded(0)), "one of none, affine, crop-flip, got 'mixup'"),
+        (
+            lambda: augment(pictures(1), "mixup", seeded(0)),
+            "shift-flip, got 'mixup'",
+        ),
         (lambda: augment(torch.zeros(3, 4), "crop-flip", seeded(0)), r"got \(3, 4\); tables"),
         (lambda: random_flip(torch.zeros(3, 4), seeded(0)), r"got \(3, 4\)"),
         (lambda: random_crop(pictures(1), -1, seeded(0)), "0 or more pixels, got -1"),
@@ -191,3 +202,26 @@ def test_wrong_arguments_are_named(call, complaint):
 
 def test_an_empty_batch_stays_empty():
     assert augment(torch.zeros(0, 3, 8, 8), "crop-flip", seeded(0)).shape == (0, 3, 8, 8)
+
+
+def test_flips_alternate_between_epochs_and_begin_with_a_fair_coin():
+    epochs = [alternating_flips(400, seeded(3), epoch) for epoch in range(4)]
+    assert torch.equal(epochs[0], epochs[2])
+    assert torch.equal(epochs[0], ~epochs[1])
+    assert torch.equal(epochs[1], epochs[3])
+    # 400 fair coins: 200 heads, give or take four standard deviations of 10.
+    assert 160 < int(epochs[0].sum()) < 240
+
+
+def test_shifts_move_by_up_to_two_pixels_and_mirror_what_they_are_told_to():
+    images = pictures(30)
+    moved = augment(images, "shift", seeded(0))
+    offsets = [offsets_of(image, crop, 2) for image, crop in zip(images, moved, strict=True)]
+    assert {top for top, _ in offsets} == {left for _, left in offsets} == {0, 1, 2, 3, 4}
+    mirrored = torch.arange(30) % 3 == 0
+    told = augment(images, "shift-flip", seeded(0), mirrored)
+    for k in range(30):
+        assert torch.equal(told[k], moved[k].flip(-1) if mirrored[k] else moved[k])
+    drawn = augment(images, "shift-flip", seeded(0))
+    flipped = [torch.equal(one, other.flip(-1)) for one, other in zip(drawn, moved, strict=True)]
+    assert 5 < sum(flipped) < 25

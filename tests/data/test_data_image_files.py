@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from trevision.data.augment import augment
 from trevision.data.decoding import PHOTOGRAPH, decode
 from trevision.data.image_files import ImageFiles
 from trevision.data.rows import augmented_batches, batches_of, select_rows
@@ -136,3 +137,14 @@ def test_leaving_an_epoch_early_leaves_no_threads_behind(files):
     next(images)
     images.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("decode")]
+
+
+def test_image_files_are_moved_but_not_mirrored_by_shift(files):
+    parts = [torch.arange(len(files))]
+    (plain,) = augmented_batches(files, parts, "none", torch.Generator())
+    (moved,) = augmented_batches(files, parts, "shift", torch.Generator().manual_seed(0))
+    expected = augment(plain, "shift", torch.Generator().manual_seed(0))
+    assert torch.equal(moved, expected)
+    everyone = torch.ones(len(files), dtype=torch.bool)
+    (turned,) = augmented_batches(files, parts, "shift-flip", torch.Generator().manual_seed(0), everyone)
+    assert torch.equal(turned, expected.flip(-1))

@@ -18,6 +18,7 @@ from trevision.reproduce.estimators import compare_estimators
 from trevision.runs import provenance
 from trevision.runs.run import run
 from trevision.runs.settings import Hardware, Settings
+from trevision.training.processor import cpu_from
 
 CPU = Hardware(accelerator="cpu", threads=1)
 FIELDS = {"schema", "numerics", "date", "version", "cpu", "threads"}
@@ -128,10 +129,10 @@ def test_it_imports_nothing_heavy():
 def test_the_processor_is_named_with_the_flags_that_matter():
     told = "processor\t: 0\nmodel name\t: A CPU @ 2 GHz\nflags\t\t: fpu avx2 avx512f avx512_bf16x\n\n"
     told += "processor\t: 1\nmodel name\t: Another\nflags\t\t: amx_bf16\n"
-    assert provenance.cpu_from(told) == {
+    assert cpu_from(told) == {
         "name": "A CPU @ 2 GHz", "avx2": True, "avx512f": True, "avx512_bf16": False, "amx_bf16": False,
     }  # fmt: skip
-    unknown = provenance.cpu_from("")
+    unknown = cpu_from("")
     assert unknown["name"]
     assert unknown["avx2"] is None
 

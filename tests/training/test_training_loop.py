@@ -329,6 +329,8 @@ def test_a_row_that_is_left_over_joins_the_last_batch(data):
 def test_learning_rates_follow_their_closed_forms():
     steps = Phase(epochs=100, decay="steps", milestones=(40, 80))
     assert [learning_rate(steps, t) for t in (0, 39.9, 40, 79.9, 80)] == pytest.approx([1, 1, 0.1, 0.1, 0.01])
+    triangle = Phase(epochs=10, decay="triangular")
+    assert [learning_rate(triangle, t) for t in (0, 1, 2, 6, 10)] == pytest.approx([0.1, 0.55, 1, 0.5, 0])
     cycle = Phase(epochs=10, decay="one-cycle")
     assert learning_rate(cycle, 0) == pytest.approx(0.1)
     assert learning_rate(cycle, 2) == pytest.approx(1.0)

@@ -11,6 +11,7 @@ from torch.nn import functional
 from trevision.data.dataset import AUGMENTATIONS
 
 CROP_PADDING = 4
+SHIFT = 2
 
 # Maximum changes by `random_affine`: degrees, fraction of the size, pixels.
 LARGEST_TURN = 12
@@ -95,6 +96,16 @@ def random_flip(images: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(flipped, images.flip(-1), images)
 
 
+def alternating_flips(count: int, generator: torch.Generator, epoch: int) -> Tensor:
+    """Whether each of `count` images is mirrored in an epoch: a coin in the first, then every other time.
+
+    A fair coin for every epoch would show an image the same way twice in half of all neighbouring epochs. A
+    `generator` with the same seed must be given for every epoch of a training.
+    """
+    coins = torch.rand(count, generator=generator, device=generator.device) < 0.5
+    return coins ^ bool(epoch % 2)
+
+
 def warp(images: Tensor, angles: Tensor, scales: Tensor, shifts: Tensor) -> Tensor:
     """Turn, stretch and move each image about its centre, between pixels by bilinear interpolation.
 
@@ -142,12 +153,14 @@ def random_affine(images: Tensor, generator: torch.Generator) -> Tensor:
     return warp(images, angles, 1 + LARGEST_STRETCH * drawn[:, 1:3], LARGEST_SHIFT * drawn[:, 3:5])
 
 
-def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
+def augment(images: Tensor, name: str, generator: torch.Generator, mirrored: Tensor | None = None) -> Tensor:
     """The augmentation `name` of a batch.
 
     none       the images as they are
     affine     turned, stretched and moved a little, but not mirrored: for digits
     crop-flip  moved by up to 4 pixels each way, then mirrored or not
+    shift      moved by up to 2 pixels each way
+    shift-flip moved by up to 2 pixels each way, then mirrored or not
 
     Parameters
     ----------
@@ -157,6 +170,8 @@ def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
         One of `AUGMENTATIONS`.
     generator
         Draws everything that is random.
+    mirrored
+        For shift-flip: which of the images to mirror, (n,); drawn if not given.
     """
     if name == "none":
         return images
@@ -164,4 +179,11 @@ def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
         return random_affine(images, generator)
     if name == "crop-flip":
         return random_flip(random_crop(images, CROP_PADDING, generator), generator)
+    if name == "shift":
+        return random_crop(images, SHIFT, generator)
+    if name == "shift-flip":
+        moved = random_crop(images, SHIFT, generator)
+        if mirrored is None:
+            return random_flip(moved, generator)
+        return torch.where(mirrored.to(images.device).view(-1, 1, 1, 1), moved.flip(-1), moved)
     raise ValueError(f"augmentation must be one of {', '.join(AUGMENTATIONS)}, got {name!r}")

@@ -11,6 +11,7 @@ import numpy as np
 from trevision import estimation
 from trevision.data.sources import SOURCES
 from trevision.methods.options import REVISION_LOSSES, Options
+from trevision.networks.colour import WIDTHS
 from trevision.prior import PARAMETERISATIONS, Parameterisation
 from trevision.training.phase import Criterion, Phase
 
@@ -21,6 +22,10 @@ FOLDS = 5
 
 # Data sets with fewer training rows than this count as small in `quick`.
 SMALL = 10_000
+
+# With fewer training rows than this a network of a user's own data has no dropout.
+FEW = 1_000
+OWN_DATA_DROPOUT = 0.5
 
 # Maximum rate, in a gentle schedule, of losses that collapse to a constant prediction at higher rates.
 GENTLE_RATE = 5e-2
@@ -39,8 +44,8 @@ class Schedule:
     revision : Phase
         Stage 2, step 4: the corrected loss with T-hat + Delta T.
     anchor_percentile : float | Literal["usual"] | None, default="usual"
-        The anchor point of `anchor` and `dual-t`: the row at this percentile of the posterior, at the
-        usual percentile for the number of classes (97 for ten), or at the maximum if None.
+        The anchor point of `anchor` and `dual-t`: the row at this percentile of the posterior,
+        three tenths into the rows predicted as the class, or at the maximum if None.
     parameterisation : Parameterisation, default="slack"
         How Delta T may move in the revision.
     live_weight : bool, default=True
@@ -58,6 +63,10 @@ class Schedule:
         out-of-sample predictions.
     folds : int, default=FOLDS
         The number of folds for out-of-sample predictions.
+    guarded : bool, default=False
+        Whether a revision, and a correction through T, is kept only if held-out noisy labels speak for it.
+    dropout : float, default=0.0
+        Dropout of the network `mlp` in training; other networks have none.
 
     Examples
     --------
@@ -79,6 +88,8 @@ class Schedule:
     select_by: Criterion = "error"
     estimator: str = "anchor"
     folds: int = FOLDS
+    guarded: bool = False
+    dropout: float = 0.0
 
     @property
     def gentle_rate(self) -> float:
@@ -154,6 +165,8 @@ class Schedule:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
         if self.folds < 2:
             raise ValueError(f"folds must be at least 2, got {self.folds}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
         phases = (self.noisy_posterior, self.classifier, self.revision)
         for phase in phases:
             phase.check()
@@ -235,6 +248,7 @@ def quick(source: str, rows: int, num_classes: int) -> Schedule:
         gentle=not small,
         # With a few hundred validation labels, half of them wrong, the error is too coarse to compare epochs.
         select_by="loss" if small else "error",
+        guarded=True,
     )
 
 
@@ -260,14 +274,104 @@ def strong(source: str, rows: int, num_classes: int) -> Schedule:
     )
 
 
+def for_own_data(schedule: Schedule, rows: int) -> Schedule:
+    """The schedule for data that nobody has tuned it to (docs/schedules.md).
+
+    Tables and texts differ in how soon a network learns them and begins to learn their noise by heart. So
+    stages may be longer, and end when noisy validation labels have not become likelier for some epochs.
+    Averaged weights of `strong` are best at the end of its cycle; its stages keep their length.
+    """
+    schedule = replace(schedule, dropout=OWN_DATA_DROPOUT if rows >= FEW else 0.0)
+    if schedule.select_by == "last":
+        return schedule
+    first, second, last = schedule.noisy_posterior, schedule.classifier, schedule.revision
+    if rows < SMALL:
+        first = replace(first, epochs=max(30, first.epochs), patience=4)
+        second = replace(second, patience=12)
+    else:
+        first = replace(first, epochs=12, patience=3)
+    return replace(schedule, noisy_posterior=first, classifier=second, revision=last, select_by="loss")
+
+
 SCHEDULES = {"paper": paper, "quick": quick, "strong": strong}
 
 
-def schedule_for(name: str, source: str, rows: int, num_classes: int) -> Schedule:
-    """The preset `name` for a data set of that name, number of training rows and number of classes."""
+@dataclass(frozen=True)
+class ColourPlan:
+    """The network of a schedule for colour images on a CPU, and the epochs of its stages."""
+
+    network: str
+    noisy_posterior: int
+    classifier: int
+    revision: int
+
+
+COLOUR = {"quick": ColourPlan("narrow", 8, 12, 3), "strong": ColourPlan("wide", 10, 16, 3)}
+"""The plans for the networks of `networks/colour.py`, by schedule."""
+
+COLOUR_ESTIMATOR, COLOUR_FOLDS = "latent", 3
+COLOUR_BATCH, COLOUR_RATE = 512, 1.0
+
+
+def colour(plan: ColourPlan, source: str, rows: int) -> Schedule:
+    """A schedule for the networks that a CPU can train on colour images (docs/schedules.md).
+
+    Stage 1 is as strong as the classifier's training: where classes look alike, a weak posterior takes doubt
+    for noise. Images are moved a little and, if mirror images are usual for the data set, mirrored in every
+    other epoch. The last epoch is taken.
+    """
+    batch = min(COLOUR_BATCH, max(32, 1 << round(math.log2(max(rows, 1) / 40))))
+    steps = math.ceil(rows / batch)
+    mirrors = source in SOURCES and SOURCES[source].augmentation == "crop-flip"
+    how: dict[str, Any] = {"batch_size": batch, "augmentation": "shift-flip" if mirrors else "shift"}
+
+    def trained(epochs: int, least_steps: int) -> Phase:
+        return Phase(
+            # Few rows need more epochs, but are learnt by heart, wrong labels too, in very many.
+            min(max(epochs, math.ceil(least_steps / steps)), 3 * epochs),
+            lr=COLOUR_RATE * batch / COLOUR_BATCH,
+            momentum=0.85,
+            nesterov=True,
+            weight_decay=5e-4,
+            decay="triangular",
+            **how,
+        )
+
+    return Schedule(
+        noisy_posterior=trained(plan.noisy_posterior, 600),
+        classifier=trained(plan.classifier, 800),
+        revision=Phase(
+            plan.revision, optimizer="adam", lr=1e-4, lr_transition=1e-3, decay="one-cycle", **how
+        ),
+        parameterisation="simplex",
+        select_by="last",
+        estimator=COLOUR_ESTIMATOR,
+        folds=COLOUR_FOLDS,
+    )
+
+
+def colour_network(schedule: str) -> str:
+    """The network of a schedule for small colour images on a CPU."""
+    return COLOUR[schedule].network if schedule in COLOUR else "resnet18"
+
+
+def has_colour_schedule(name: str, network: str | None) -> bool:
+    """Whether the schedule `name` has a preset of its own for a network."""
+    return name in COLOUR and network in WIDTHS
+
+
+def schedule_for(name: str, source: str, rows: int, num_classes: int, network: str | None = None) -> Schedule:
+    """The preset `name` for a data set of that name, number of training rows and number of classes.
+
+    The networks of `networks/colour.py` have presets of their own.
+    """
     if name not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {name!r}")
+    if has_colour_schedule(name, network):
+        return colour(COLOUR[name], source, rows)
     schedule = SCHEDULES[name](source, rows, num_classes)
+    if source not in SOURCES and name != "paper":
+        schedule = for_own_data(schedule, rows)
     return replace(schedule, estimator=usual_estimator(source))
 
 

@@ -7,22 +7,24 @@ from torch import nn
 
 from trevision.files import did_you_mean
 
+from .colour import SMALLEST_COLOUR_IMAGE, WIDTHS, ColourNet
 from .lenet import SMALLEST_IMAGE, LeNet5
 from .mlp import MLP
 from .resnet import resnet8, resnet18, resnet34, resnet50
 
-NETWORKS = ("lenet", "resnet8", "resnet18", "resnet34", "resnet50", "mlp")
+NETWORKS = ("lenet", "resnet8", "resnet18", "resnet34", "resnet50", "narrow", "wide", "mlp")
 
 # Minimum side of an image. The ResNets halve a small image three times and a photograph five times; with
 # smaller sides their last stages would see little but padding.
 _SMALLEST_SIDE = {"lenet": SMALLEST_IMAGE, "resnet8": 8, "resnet18": 8, "resnet34": 8, "resnet50": 32}
+_SMALLEST_SIDE |= dict.fromkeys(WIDTHS, SMALLEST_COLOUR_IMAGE)
 
 
-def choose(shape: tuple[int, ...]) -> str:
+def choose(shape: tuple[int, ...], colour: str = "resnet18") -> str:
     """A sensible network for samples of a shape.
 
     - one channel of at least 20 pixels each way: lenet
-    - three channels of 24 to 96 pixels each way, or fewer than 32 one way: resnet18
+    - three channels of 24 to 96 pixels each way, or fewer than 32 one way: `colour`
     - three channels of more pixels: resnet50
     - anything else, such as tables and 8 x 8 images: mlp
 
@@ -30,6 +32,8 @@ def choose(shape: tuple[int, ...]) -> str:
     ----------
     shape : tuple of int
         The shape of one sample: `(channels, height, width)` for images, `(columns,)` for tables.
+    colour : str, default="resnet18"
+        The network for small colour images: the paper's, or one that a CPU can train.
 
     Returns
     -------
@@ -43,7 +47,7 @@ def choose(shape: tuple[int, ...]) -> str:
     if channels == 1 and min(sides) >= 20:
         return "lenet"
     if channels == 3 and min(sides) >= 24:
-        return "resnet18" if max(sides) <= 96 or min(sides) < _SMALLEST_SIDE["resnet50"] else "resnet50"
+        return colour if max(sides) <= 96 or min(sides) < _SMALLEST_SIDE["resnet50"] else "resnet50"
     return "mlp"
 
 
@@ -97,6 +101,8 @@ def _draw(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
     channels, height, width = shape
     if name == "lenet":
         return LeNet5(num_classes, channels, (height, width))
+    if name in WIDTHS:
+        return ColourNet(WIDTHS[name], num_classes, (channels, height, width))
     resnets = {"resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
     return resnets[name](num_classes, channels)
 

@@ -12,15 +12,24 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from trevision.data.sources import SOURCES
 from trevision.estimation import find_estimator
 from trevision.files import json_digest
 from trevision.methods.cross_fit import stage_name
 from trevision.methods.options import LATER, TRANSITION, Options
 from trevision.methods.registry import METHODS, find_method
-from trevision.methods.schedules import FOLDS, usual_estimator
+from trevision.methods.schedules import (
+    COLOUR_ESTIMATOR,
+    COLOUR_FOLDS,
+    FOLDS,
+    has_colour_schedule,
+    usual_estimator,
+)
 from trevision.reproduce.estimators import ESTIMATORS
+from trevision.runs.prepare import network_for
 from trevision.runs.settings import Hardware, Settings, canonical, files_of, run_config
 from trevision.training.checkpoint import FolderStore
+from trevision.training.precision import AUTO, SINGLE
 
 STAGES_FOLDER = ".stages"
 
@@ -36,11 +45,16 @@ def shared_stages(source: str, settings: Settings, hardware: Hardware) -> dict[s
     del base["method"]
     options = _without(base.pop("options", {}), Options.first_read_in(LATER))
     computed = {k: v for k, v in asdict(hardware).items() if k != "threads"}
+    colour = _in_colour(source, settings, hardware.accelerator)
+    if not colour and hardware.precision == AUTO:
+        computed["precision"] = SINGLE
     base |= {"options": options, "hardware": computed}
     first = base | {"options": _without(options, Options.first_read_in(TRANSITION))}
     first |= _files(source, replace(settings, options=replace(settings.options, prior=None)))
     base |= _files(source, settings)
-    folds = [stage_name(fold) for fold in range(FOLDS)] if cross_fits(source, settings) else []
+    folds = []
+    if cross_fits(source, settings, colour=colour):
+        folds = [stage_name(fold) for fold in range(COLOUR_FOLDS if colour else FOLDS)]
     # A comparison of estimators trains the folds of stage 1, but not stage 1 on all rows.
     method = METHODS.get(settings.method)
     whole = ["noisy-posterior"] if method is not None and method.starts_from_estimate else []
@@ -60,7 +74,15 @@ def _files(source: str, settings: Settings) -> dict[str, Any]:
     return {"files": digests} if digests else {}
 
 
-def cross_fits(source: str, settings: Settings) -> bool:
+def _in_colour(source: str, settings: Settings, accelerator: str) -> bool:
+    """Whether a run has the schedule of networks for colour images, as far as its settings tell."""
+    network = settings.network
+    if source in SOURCES:
+        network = network_for(settings, SOURCES[source].shape, accelerator)
+    return has_colour_schedule(settings.schedule, network)
+
+
+def cross_fits(source: str, settings: Settings, *, colour: bool) -> bool:
     """Whether a run trains the folds of cross-fitting, judged by its settings.
 
     With fewer rows than folds it does not; the folders of its folds then stay empty.
@@ -68,7 +90,8 @@ def cross_fits(source: str, settings: Settings) -> bool:
     if settings.method == ESTIMATORS:
         return True
     own = find_method(settings.method).own_estimator
-    return find_estimator(settings.options.estimator or own or usual_estimator(source)).needs_out_of_sample
+    usual = COLOUR_ESTIMATOR if colour else usual_estimator(source)
+    return find_estimator(settings.options.estimator or own or usual).needs_out_of_sample
 
 
 def is_finished(folder: Path) -> bool:

@@ -17,11 +17,12 @@ from trevision.data.dataset import Dataset
 from trevision.data.load import load
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import take_rows
+from trevision.estimation import counted_transition
 from trevision.files import DataError, write_json
 from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.problem import Problem, network_seed
 from trevision.methods.registry import METHODS, pose
-from trevision.methods.schedules import schedule_for
+from trevision.methods.schedules import colour_network, schedule_for
 from trevision.networks.choose import build, choose
 from trevision.networks.pretrained import load_torchvision_weights
 from trevision.prior import Prior
@@ -34,8 +35,9 @@ from trevision.training.checkpoint import FolderStore, Store
 from trevision.training.evaluate import Measure, measure_against, measure_nothing
 from trevision.training.inputs import standardise_for
 from trevision.training.model_files import ModelCard
+from trevision.training.precision import settled_precision
 from trevision.training.progress import NoProgress, Progress
-from trevision.training.runtime import Runtime, launch
+from trevision.training.runtime import Runtime, is_cpu, launch
 
 VALIDATION_SHARE = 0.1
 
@@ -86,14 +88,15 @@ def begin(
     prior = read_prior(settings.options.prior, dataset.num_classes)
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
-    network = settings.network or choose(shape)
+    network = network_for(settings, shape, hardware.accelerator)
     # A network that does not fit fails here, before anything is written. So does a wrong option below.
     starting_network(network, shape, data.num_classes, settings)
-    fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
+    precision = settled_precision(hardware.precision, network, hardware.accelerator)
+    fabric = launch(hardware.accelerator, hardware.devices, precision)
     store = store or FolderStore(folder / "checkpoints")
     metrics = _MetricsFile(folder, progress or NoProgress(), fabric.is_global_zero)
-    runtime = Runtime(fabric, store, metrics)
-    problem = make_problem(source, settings, data, runtime, prior, measure_against(truth))
+    runtime = Runtime(fabric, store, metrics, precision)
+    problem = make_problem(source, settings, network, data, runtime, prior, measure_against(truth))
     config = run_config(source, settings)
     files = files_of(source, settings)
     config |= {"files": files} if files else {}
@@ -106,14 +109,14 @@ def begin(
 def make_problem(
     source: str,
     settings: Settings,
+    network: str,
     data: NoisyData,
     runtime: Runtime,
     prior: Prior | None = None,
     measure: Measure = measure_nothing,
 ) -> Problem:
-    """The problem for the settings' method."""
+    """The problem for the settings' method, with the network of that name."""
     shape = tuple(data.train_x.shape[1:])
-    network = settings.network or choose(shape)
     # A comparison of estimators is not a method. It trains only stage 1, as `standard` does.
     method = settings.method if settings.method in METHODS else "standard"
     return pose(
@@ -121,13 +124,26 @@ def make_problem(
         data,
         make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
         standardise=standardise_for(data.train_x),
-        schedule=schedule_for(settings.schedule, source, len(data.train_x), data.num_classes),
+        schedule=schedule_for(settings.schedule, source, len(data.train_x), data.num_classes, network),
         seed=settings.seed,
         runtime=runtime,
         options=settings.options,
         prior=prior,
         measure=measure,
     )
+
+
+def network_for(settings: Settings, shape: tuple[int, ...], accelerator: str) -> str:
+    """The network that the user chose, else one for the shape of the data, the schedule and the device.
+
+    On a CPU, small colour images get the network of their schedule, which a CPU can train. Published weights
+    fit only the paper's networks.
+    """
+    if settings.network is not None:
+        return settings.network
+    if settings.pretrained is not None or not is_cpu(accelerator):
+        return choose(shape)
+    return choose(shape, colour_network(settings.schedule))
 
 
 def read_source(
@@ -143,17 +159,24 @@ def read_source(
 
 def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> tuple[NoisyData, Truth]:
     """The noisy training and validation sets, and separately the truth for the record."""
+    whole_transition = None
+    if dataset.true_y is not None:
+        # T of labels that people gave: counted from all rows, also if few are used.
+        whole_transition = counted_transition(dataset.true_y, dataset.train_y, dataset.num_classes)
+    if settings.remove_anchors is not None and dataset.labels_are_noisy:
+        raise DataError(f"remove_anchors must be left out for {dataset.name}: its labels are noisy")
     if settings.train_size is not None:
         dataset = take_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
     if settings.remove_anchors is not None:
         dataset = remove_anchors(dataset, settings.remove_anchors, settings.train_size, accelerator)
-    labels = dataset.train_y.numpy()
-    transition = None
+    labels, clean = dataset.train_y.numpy(), dataset.true_y
+    transition = whole_transition
     if settings.noise is not None:
         if dataset.labels_are_noisy:
             raise DataError(f"noise must be left out for {dataset.name}: its labels are noisy as they are")
         transition = read_noise(settings.noise, dataset.num_classes)
         labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
+        clean = dataset.train_y
     data = split(
         dataset.train_x,
         labels,
@@ -163,8 +186,7 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
         augmentation=dataset.augmentation,
     )
     truth = Truth(transition, dataset.test_x, dataset.test_y)
-    if transition is not None:
-        clean = dataset.train_y
+    if clean is not None:
         truth = replace(truth, true_train_y=clean[data.train_rows], true_valid_y=clean[data.valid_rows])
     data = replace(data, label_pairs=dataset.label_pairs)
     if dataset.row_numbers is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 from datetime import UTC, datetime
 from functools import cache
@@ -11,18 +10,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from trevision.training.processor import cpu
+
 SCHEMA = 1
 """The version of the format of result.json. Raise it when a field is renamed or changes its meaning."""
 
-NUMERICS = 2
+NUMERICS = 3
 """The version of the numbers. Raise it whenever training, estimation or losses change results.
 
 Tables mark runs with a lower version, and `trevision reproduce --refresh` repeats them. Old results without
 this field count as 0.
 """
-
-CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-"""CPU instructions that affect the last bits of a result."""
 
 GIT_SECONDS = 5
 """Maximum seconds to wait for git."""
@@ -98,24 +96,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-@cache
-def cpu() -> dict[str, Any]:
-    """The processor's name, and which of CPU_FLAGS it has; None if the system does not say."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    return cpu_from(text)
-
-
-def cpu_from(cpuinfo: str) -> dict[str, Any]:
-    """The same from the text of /proc/cpuinfo."""
-    entries: dict[str, str] = {}
-    for line in cpuinfo.splitlines():
-        key, _, value = line.partition(":")
-        entries.setdefault(key.strip(), value.strip())
-    flags = entries["flags"].split() if "flags" in entries else None
-    name = entries.get("model name") or platform.processor() or platform.machine()
-    return {"name": name, **{flag: None if flags is None else flag in flags for flag in CPU_FLAGS}}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trevision.data.files.reading import Reading
+from trevision.data.sources import SOURCES
 from trevision.methods.options import Options
 from trevision.models.names import AUTO, NETWORK
 from trevision.runs.named_files import check_unchanged, describe, located
@@ -38,14 +39,16 @@ class Settings:
     noise: str | None = None
     """Noise to add to the training labels: sym-50, pair-45 (percent), or a .csv or .npy file with T."""
     method: str = "reweight-r"
-    """standard, decoupling, mentornet, co-teaching, gce, sce, volminnet, tv, forward, backward, reweight,
-    forward-r, reweight-r or recursive."""
+    """auto, standard, decoupling, mentornet, co-teaching, gce, sce, volminnet, tv, forward, backward,
+    reweight, forward-r, reweight-r or recursive. auto is the default for your own data: it corrects by T only
+    where held-out noisy labels speak for it."""
     schedule: str = "quick"
     """quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol)."""
     seed: int = 0
     """Seed of the noise, the split, initial weights and batches."""
     network: str | None = None
-    """lenet, resnet8, resnet18, resnet34, resnet50 or mlp; chosen by the data's shape if not given."""
+    """lenet, resnet8, resnet18, resnet34, resnet50, narrow, wide or mlp; if not given, chosen by the data's
+    shape and, for small colour images on a CPU, by the schedule (quick: narrow, strong: wide)."""
     train_size: int | None = None
     """Use only this many training rows, drawn at random."""
     remove_anchors: float | None = None
@@ -68,11 +71,18 @@ class Hardware:
     """auto, cpu, cuda or mps."""
     devices: int = 1
     """Number of devices (or CPU processes) that share each batch."""
-    precision: str = "32-true"
-    """Lightning Fabric's precision: 32-true, 16-mixed or bf16-mixed."""
+    precision: str = "auto"
+    """Lightning Fabric's precision: 32-true, 16-mixed or bf16-mixed. auto takes bf16-mixed for the networks
+    narrow and wide if the processor is faster by it, else 32-true. T and losses are always in 32 bits."""
     threads: int | None = 1
     """CPU threads per process. With one, results are bit-identical on any number of cores and equal those of
     `reproduce`; more are faster for large networks. None lets torch choose."""
+
+
+def usual_method(source: str, reading: Reading) -> str:
+    """The method if none is said: `auto` for a user's own rows, with one label each, else the paper's."""
+    own = source not in SOURCES and reading.annotator_column is None
+    return "auto" if own else Settings.method
 
 
 def check_numbers(settings: Settings, hardware: Hardware) -> None:
@@ -138,7 +148,7 @@ def fit_command(source: str, settings: Settings, out: Path) -> str:
     """The `trevision fit` command with these settings; those at their default are left out."""
     words = ["trevision", "fit", source]
     parts: tuple[tuple[Any, Any], ...] = (
-        (settings, Settings()),
+        (settings, Settings(method=usual_method(source, settings.reading))),
         (settings.options, Options()),
         (settings.reading, Reading()),
     )

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from trevision.data.augment import alternating_flips
 from trevision.data.noisy import NoisyData
 from trevision.data.rows import augmented_batches
 from trevision.training.average import WeightAverage
@@ -106,6 +107,8 @@ class StageResult:
         Why the stage ended.
     warnings : tuple of str
         Doubts about the result.
+    guard : tuple of dict
+        Whether the stage or its start was kept, and by which numbers, if that was asked.
     """
 
     state: dict[str, Tensor]
@@ -113,6 +116,7 @@ class StageResult:
     history: list[dict[str, Any]]
     stopped_because: str
     warnings: tuple[str, ...] = ()
+    guard: tuple[dict[str, Any], ...] = ()
 
     @property
     def diverged(self) -> bool:
@@ -196,6 +200,30 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
     return StageResult(tracker.best, tracker.selected, tracker.history, stopped_because)
 
 
+def start_unless_likelier(trained: StageResult, start: dict[str, Tensor]) -> StageResult:
+    """The stage, or its start if noisy validation labels are not likelier in the epoch selected.
+
+    The likelihood of the labels is that by T'g, as measured after every epoch. Trusted labels, if there are
+    any, must not be hit less often either.
+    """
+    before, after = trained.history[0], trained.selected
+    likelier = after["noisy_validation_loss"] < before["noisy_validation_loss"]
+    hits = after.get("trusted_error", 0) <= before.get("trusted_error", 0)
+    kept = after["epoch"] == 0 or (likelier and hits)
+    told = {
+        "stage": before["stage"],
+        "kept": kept,
+        "noisy_validation_loss_before": before["noisy_validation_loss"],
+        "noisy_validation_loss_after": after["noisy_validation_loss"],
+    }
+    if kept:
+        return replace(trained, guard=(told,))
+    losses = (each["noisy_validation_loss"] for each in (before, after))
+    reason = "{} was not kept: noisy validation loss {:.4f} before it, {:.4f} after it"
+    reason = reason.format(before["stage"], *losses)
+    return replace(trained, state=start, selected=before, stopped_because=reason, guard=(told,))
+
+
 class _Training:
     """A running stage: its model on the device, optimisers, averaged weights, and the rows."""
 
@@ -259,7 +287,10 @@ class _Training:
         # A process without rows would have no loss.
         whole = [rows for rows in _batches(shuffled, self.phase.batch_size) if len(rows) >= fabric.world_size]
         own = [rows[fabric.global_rank :: fabric.world_size] for rows in whole]
-        samples = augmented_batches(self.x, own, self.augmentation, generator)
+        flips = None
+        if self.augmentation == "shift-flip":
+            flips = alternating_flips(len(self.x), torch.Generator().manual_seed(self.seed), epoch)
+        samples = augmented_batches(self.x, own, self.augmentation, generator, flips)
         for rows, mine, images in zip(whole, own, samples, strict=True):
             weights = None if self.weights is None else self.weights[mine]
             targets = None if self.targets is None else self.targets[mine]

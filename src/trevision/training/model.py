@@ -45,7 +45,11 @@ class NoisyLabelModel(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         logits = self.network(self.standardise(x))
-        return logits, None if self.transition is None else self.transition.matrix
+        if self.transition is None:
+            return logits, None
+        # T keeps its 32 bits even where the network computes in 16.
+        with torch.autocast(logits.device.type, enabled=False):
+            return logits, self.transition.matrix
 
     @classmethod
     def from_state(

@@ -34,7 +34,7 @@ def _make_optimizer(kind: Optimizer, groups: list[dict[str, Any]], phase: Phase)
     # The fused kernels do the same arithmetic in one call per update.
     if kind == "adam":
         return torch.optim.Adam(groups, lr=phase.lr, fused=True)
-    return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum, fused=True)
+    return torch.optim.SGD(groups, lr=phase.lr, momentum=phase.momentum, nesterov=phase.nesterov, fused=True)
 
 
 def set_rates(optimizers: Sequence[torch.optim.Optimizer], factor: float) -> None:

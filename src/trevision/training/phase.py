@@ -11,7 +11,7 @@ from trevision.data.dataset import AUGMENTATIONS
 
 Criterion = Literal["error", "loss", "last"]
 Optimizer = Literal["sgd", "adam"]
-Decay = Literal["constant", "steps", "one-cycle"]
+Decay = Literal["constant", "steps", "one-cycle", "triangular"]
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,15 @@ class Phase:
         The optimiser of Delta T; if not given, the network's moves both.
     momentum : float, default=0.9
         SGD's momentum.
+    nesterov : bool, default=False
+        Whether SGD's momentum is Nesterov's.
     weight_decay : float, default=1e-4
         Weight decay of the network; Delta T is never decayed.
     batch_size : int, default=128
         Rows in a batch.
     decay : Decay, default="constant"
-        How the rate moves: constant, steps (a tenth after each milestone) or one-cycle (up, then to
-        zero).
+        How the rate moves: constant, steps (a tenth after each milestone), one-cycle (up, then along a
+        cosine to zero) or triangular (up, then along a line to zero).
     milestones : tuple[int, ...], default=()
         For steps: the epochs after which the rate is divided by ten.
     augmentation : str | None, default=None
@@ -62,6 +64,7 @@ class Phase:
     lr_transition: float | None = None
     optimizer_transition: Optimizer | None = None
     momentum: float = 0.9
+    nesterov: bool = False
     weight_decay: float = 1e-4
     batch_size: int = 128
     decay: Decay = "constant"
@@ -98,9 +101,10 @@ def learning_rate(phase: Phase, epochs_done: float) -> float:
     """
     if phase.decay == "steps":
         return 0.1 ** bisect_right(phase.milestones, int(epochs_done))
-    if phase.decay == "one-cycle":
+    if phase.decay in ("one-cycle", "triangular"):
         share, warm_up = epochs_done / phase.epochs, 0.2
         if share < warm_up:
             return 0.1 + 0.9 * share / warm_up
-        return 0.5 * (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up)))
+        down = (share - warm_up) / (1 - warm_up)
+        return 1 - down if phase.decay == "triangular" else 0.5 * (1 + math.cos(math.pi * down))
     return 1.0

@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from lightning_fabric import Fabric
 
 from trevision.training.checkpoint import MemoryStore, Store
@@ -29,11 +30,14 @@ class Runtime:
         Keeps checkpoints; by default nothing is kept.
     progress : Progress
         Observes the loop; by default nothing is shown.
+    precision : str
+        The precision that `fabric` was launched with.
     """
 
     fabric: Fabric
     store: Store = field(default_factory=MemoryStore)
     progress: Progress = field(default_factory=NoProgress)
+    precision: str = "32-true"
 
 
 def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-true") -> Fabric:
@@ -79,6 +83,13 @@ def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-tru
             ) from None
         fabric.launch()
     return fabric
+
+
+def is_cpu(accelerator: str) -> bool:
+    """Whether Fabric computes on the CPU if asked for this accelerator."""
+    if accelerator == "auto":
+        return not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    return accelerator == "cpu"
 
 
 def keep_freed_memory() -> None:

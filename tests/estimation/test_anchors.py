@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trevision.estimation import anchor_points, anchor_transition
+from trevision.estimation import Anchor, ProbabilityRows, anchor_points, anchor_transition, usual_percentile
+from trevision.estimation.anchors import anchors_at
 
 ASYMMETRIC = np.array(
     [[0.60, 0.25, 0.10, 0.05], [0.02, 0.70, 0.20, 0.08], [0.30, 0.10, 0.50, 0.10], [0.15, 0.05, 0.20, 0.60]]
@@ -141,3 +142,41 @@ def test_logits_are_refused_with_the_repair() -> None:
     logits = np.abs(np.random.default_rng(0).normal(size=(10, 4)))
     with pytest.raises(ValueError, match="softmax"):
         anchor_transition(logits)
+
+
+def certain_rows(counts: list[int]) -> tuple[ProbabilityRows, np.ndarray]:
+    """The exact noisy posterior of so many rows of each class, all of them certain, and T."""
+    transition = np.array([[0.8, 0.2, 0.0], [0.1, 0.7, 0.2], [0.3, 0.0, 0.7]])
+    clean = np.repeat(np.arange(3), counts)
+    return ProbabilityRows(transition[clean], clean), transition
+
+
+def test_the_usual_anchor_of_a_rare_class_is_a_row_of_that_class() -> None:
+    rows, transition = certain_rows([500, 495, 5])
+    np.testing.assert_array_equal(Anchor().solve(rows).transition, transition)
+    # The claim has content: the percentile of even classes reads another class's row.
+    at_percentile = Anchor(percentile=usual_percentile(3)).solve(rows).transition
+    assert np.abs(at_percentile[2] - transition[2]).max() > 0.1
+
+
+def test_the_usual_anchor_of_even_classes_is_the_one_at_the_usual_percentile() -> None:
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.6, 1.0, size=1000)
+    probs = np.repeat(((1 - sure) / 9)[:, None], 10, axis=1)
+    probs[np.arange(1000), np.arange(1000) % 10] = sure
+    found = anchors_at(ProbabilityRows(probs, np.arange(1000) % 10), "usual")
+    # Each class has 100 rows, of which 30 lie above its anchor.
+    expected = [np.argsort(-probs[:, label])[30] for label in range(10)]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_less(np.abs(probs[found] - probs[anchor_points(probs, 97)]).max(), 0.02)
+
+
+def test_a_row_that_counts_twice_lies_as_deep_as_two_rows() -> None:
+    rng = np.random.default_rng(1)
+    probs = rng.dirichlet([1, 2, 6], size=200)
+    weights = rng.integers(0, 4, size=200)
+    labels = probs.argmax(axis=1)
+    weighted = anchors_at(ProbabilityRows(probs, labels), "usual", weights.astype(float))
+    again = np.repeat(np.arange(200), weights)
+    repeated = anchors_at(ProbabilityRows(probs[again], labels[again]), "usual")
+    np.testing.assert_array_equal(probs[weighted], probs[again][repeated])

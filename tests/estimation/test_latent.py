@@ -362,3 +362,14 @@ print(fit.transition.tobytes().hex())
     ]
     assert len(found[0]) > 1000
     assert found[0] == found[1]
+
+
+def test_a_rare_class_whose_row_copies_a_common_one_is_no_small_volume() -> None:
+    # All but singular, so of the least volume, and as likely as the other: 20 rows of 2,000 hardly tell.
+    copied, apart = np.array([[0.8, 0.2], [0.79, 0.21]]), np.array([[0.8, 0.2], [0.1, 0.9]])
+    fits = [replace(LATENT.start_from(matrix), objective=0.5) for matrix in (copied, apart)]
+    assert abs(np.linalg.det(copied)) < abs(np.linalg.det(apart))
+    assert np.linalg.cond(copied) < LATENT.worst_condition
+    assert LATENT._least_volume(fits, 2000) is fits[1]
+    # Where no fit has every class named by its commonest label, the least volume decides as ever.
+    assert LATENT._least_volume(fits[:1], 2000) is fits[0]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trevision.estimation.clean_set import rows_to_one
+from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
 from trevision.estimation.rate import likeliest_class_prior
 from trevision.estimation.rows import ProbabilityRows, check_probs
@@ -16,7 +17,10 @@ from trevision.noise import FloatArray, IntArray
 from trevision.prior import Prior
 
 Percentile = float | Literal["usual"] | None
-"""Where anchor points are looked for: at a percentile, at the usual one, or, None, at the maximum."""
+"""Where anchor points are looked for: at a percentile, within each class, or, None, at the maximum."""
+
+USUAL_DEPTH = 0.3
+"""How deep an anchor point usually lies among the rows of its class, as a share of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,8 @@ class Anchor(Estimator):
     Attributes
     ----------
     percentile : float, "usual" or None
-        Where anchor points are looked for: at a percentile, at `usual_percentile`, or at the maximum.
+        Where anchor points are looked for: at a percentile of all rows, three tenths into the rows that are
+        predicted as the class, or at the maximum.
 
     References
     ----------
@@ -42,6 +47,7 @@ class Anchor(Estimator):
 
     name: str = "anchor"
     rank: int = 3
+    passes: int = 2
     # The network may have seen the rows: the paper reads T off its own training rows.
     needs_out_of_sample: bool = False
     # The surest row of all is the most overconfident one.
@@ -54,7 +60,7 @@ class Anchor(Estimator):
         start: Solution | None,
         knowledge: Prior | None,
     ) -> Solution:
-        points = anchors_at(rows, resolved(self.percentile, rows.num_classes), weights)
+        points = anchors_at(rows, self.percentile, weights)
         return explaining(rows_to_one(rows.at(points).astype(np.float64)), rows, weights)
 
 
@@ -67,15 +73,10 @@ def explaining(transition: FloatArray, rows: ProbabilityRows, weights: FloatArra
     return Solution(transition, likeliest_class_prior(transition, counts / counts.sum()))
 
 
-def resolved(percentile: Percentile, num_classes: int) -> float | None:
-    """The percentile as a number, or None for the maximum."""
-    return usual_percentile(num_classes) if percentile == "usual" else percentile
-
-
 def usual_percentile(num_classes: int) -> float:
-    """The percentile at which an anchor point is looked for.
+    """The percentile, among all rows, at which the paper looks for an anchor point.
 
-    It lies three tenths into the share 100 / C of the rows that a class has.
+    It lies three tenths into the share 100 / C of the rows that a class has if all have the same.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def usual_percentile(num_classes: int) -> float:
     >>> usual_percentile(10)
     97.0
     """
-    return 100 - 30 / num_classes
+    return 100 * (1 - USUAL_DEPTH / num_classes)
 
 
 def anchor_points(noisy_probs: ArrayLike, percentile: float | None = None) -> IntArray:
@@ -138,18 +139,27 @@ def rank_at(percentile: float | None, rows: int) -> int:
 
 
 def anchors_at(
-    rows: ProbabilityRows, percentile: float | None = None, weights: FloatArray | None = None
+    rows: ProbabilityRows, percentile: Percentile = None, weights: FloatArray | None = None
 ) -> IntArray:
-    """For each class the row at `percentile` of its noisy posterior: `anchor_points`, in one pass.
+    """For each class its anchor point: by `anchor_points`, in one pass, or, "usual", within the class.
 
-    Only the rows above that percentile are held.
+    A percentile of all rows lies outside a class that is rarer than what remains above it, and reads a row
+    of another class. So the usual rank from above is `USUAL_DEPTH` of the number of rows that are predicted
+    as the class: where classes are even, that is the rank of `usual_percentile`. It is the predictions that
+    are counted, because most labels of a rare class may be mistakes about a common one.
+
+    Only the rows above the lowest of the ranks are held.
     """
     size = rows.num_classes
     counted = np.ones(len(rows)) if weights is None else weights
     total = int(counted.sum())
-    # The rank from above, among rows that are repeated as often as they count; each counts at least once.
-    above = total - 1 - rank_at(percentile, total)
-    most = above + 1
+    # The ranks from above, among rows that are repeated as often as they count; each counts at least once.
+    above: IntArray
+    if percentile == "usual":
+        above = (USUAL_DEPTH * prediction_counts(rows, weights).sum(axis=1)).astype(np.int64)
+    else:
+        above = np.full(size, total - 1 - rank_at(percentile, total))
+    most = int(above.max()) + 1
     values: FloatArray = np.empty((0, size))
     numbers: IntArray = np.empty((0, size), dtype=np.int64)
     for probs, _, where in rows.chunks():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trevision.estimation.anchors import Percentile, anchors_at, explaining, resolved
+from trevision.estimation.anchors import Percentile, anchors_at, explaining
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
@@ -26,7 +26,7 @@ class DualT(Estimator):
     Attributes
     ----------
     percentile : float, "usual" or None
-        Where anchor points are looked for: at a percentile, at `usual_percentile`, or at the maximum.
+        Where anchor points are looked for, as for `Anchor`.
 
     References
     ----------
@@ -42,7 +42,7 @@ class DualT(Estimator):
 
     name: str = "dual-t"
     rank: int = 4
-    passes: int = 2
+    passes: int = 3
     # Where the anchor points of the first factor are looked for, as for `anchor`.
     percentile: Percentile = "usual"
 
@@ -53,7 +53,7 @@ class DualT(Estimator):
         start: Solution | None,
         knowledge: Prior | None,
     ) -> Solution:
-        transition = dual_transition(rows, weights, resolved(self.percentile, rows.num_classes))
+        transition = dual_transition(rows, weights, self.percentile)
         return explaining(transition, rows, weights)
 
 
@@ -61,7 +61,7 @@ DUAL_T = DualT()
 
 
 def dual_transition(
-    rows: ProbabilityRows, weights: FloatArray | None = None, percentile: float | None = None
+    rows: ProbabilityRows, weights: FloatArray | None = None, percentile: Percentile = None
 ) -> FloatArray:
     """T by way of the intermediate class Y', whose posterior is the estimated P(noisy | x).
 
@@ -76,8 +76,8 @@ def dual_transition(
         P(noisy | x) and the labels given.
     weights : ndarray of shape (n,) or None
         How often each row counts, a whole number. None: once.
-    percentile : float or None
-        Where to look for anchor points, see `anchor_points`.
+    percentile : float, "usual" or None
+        Where to look for anchor points, see `Anchor`.
 
     Returns
     -------

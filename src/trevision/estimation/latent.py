@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize_scalar
 from scipy.stats import chi2, norm
 
-from trevision.estimation.anchors import anchor_transition, usual_percentile
+from trevision.estimation.anchors import ANCHOR
 from trevision.estimation.clean_set import rows_to_one
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
 from trevision.estimation.counted import prediction_counts
@@ -287,13 +287,12 @@ class Latent(Estimator):
         The link absorbs a p that is too soft or too sharp where it is a link of log p. The corrected p is no
         longer a power of anything, so p is raised to the likeliest power before that.
         """
-        size = sample.probs.shape[1]
         power = self._likeliest_power(sample)
 
         def simple(probs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
             rows = ProbabilityRows(probs, sample.labels)
             confident = CONFIDENT_JOINT.solve(rows, sample.weights).transition
-            anchors = anchor_transition(probs, usual_percentile(size))
+            anchors = ANCHOR.solve(rows, sample.weights).transition
             return confident, anchors, rows_to_one(prediction_counts(rows, sample.weights))
 
         def fit_from(matrix: FloatArray, basis: FloatArray | None = None) -> LatentFit:
@@ -333,12 +332,14 @@ class Latent(Estimator):
         likely = [fit for fit in fits if fit.objective <= limit]
         # Two classes that have become one have no volume at all.
         apart = [fit for fit in likely if np.linalg.cond(fit.transition) < self.worst_condition]
+        # Nor has a T much whose row for a rare class copies that of a common one: too few rows say otherwise.
+        named = [fit for fit in apart if (fit.transition.argmax(axis=1) == np.arange(size)).all()]
 
         def log_volume(fit: LatentFit) -> float:
             handicap = 0.0 if fit.features.basis is None else self.corrected_handicap * size
             return float(np.linalg.slogdet(fit.transition)[1]) + handicap
 
-        return min(apart or likely, key=log_volume)
+        return min(named or apart or likely, key=log_volume)
 
     def _fit(self, sample: Sample, start: LatentFit, refining: bool = False) -> LatentFit:
         """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""

@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 from trevision import NoisyLabelClassifier
 from trevision.refit.choice import contradicted
+from trevision.refit.held_out import Score, best_correction, score, tells_labels, why
 from trevision.refit.scoring import Gain
-from trevision.refit.selection import Score, Task, best_correction, score, tells_labels, why
+from trevision.refit.selection import Task
 
 
 def made(gain: Gain, changed: float = 0.0, agreement: float = 0.0) -> Score:

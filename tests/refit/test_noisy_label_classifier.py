@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -72,18 +72,49 @@ def test_clean_labels_are_left_alone_and_predictions_are_those_of_the_plain_mode
     clean = rng.integers(3, size=600)
     x = 2 * np.eye(3)[clean] + rng.normal(size=(600, 3))
     forest = RandomForestClassifier(30, random_state=0)
-    model = NoisyLabelClassifier(forest, random_state=0).fit(x, clean)
+    model = NoisyLabelClassifier(forest, average=False, random_state=0).fit(x, clean)
     assert model.correction_ == "none"
     plain = clone(forest).fit(x, clean)
     assert np.array_equal(model.predict_proba(x), plain.predict_proba(x))
     assert np.array_equal(model.predict_noisy_proba(x), model.predict_proba(x))
 
 
+def test_models_of_the_folds_have_half_the_say_where_labels_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    clean = rng.integers(3, size=600)
+    x = 2 * np.eye(3)[clean] + rng.normal(size=(600, 3))
+    forest = RandomForestClassifier(30, random_state=0)
+    model = NoisyLabelClassifier(forest, random_state=0).fit(x, clean)
+    assert model.correction_ == "none"
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(x, clean)
+    parts = [clone(forest).fit(x[rest], clean[rest]).predict_proba(x) for rest, _ in folds]
+    expected = (clone(forest).fit(x, clean).predict_proba(x) + np.mean(parts, axis=0)) / 2
+    assert np.allclose(model.predict_proba(x), expected, atol=1e-12)
+
+
+def test_models_of_the_folds_share_in_a_correction_and_t_is_the_same_without_them(pairs, fitted):
+    alone = NoisyLabelClassifier(LogisticRegression(), average=False, random_state=0)
+    alone.fit(pairs[0], pairs[1])
+    assert alone.fold_models_ == ()
+    assert len(fitted.fold_models_) == 5
+    assert alone.correction_ == fitted.correction_ != "none"
+    assert np.array_equal(alone.transition_matrix_, fitted.transition_matrix_)
+    parts = [model.predict_proba(pairs[2]) for model in fitted.fold_models_]
+    expected = (alone.predict_proba(pairs[2]) + np.mean(parts, axis=0)) / 2
+    assert np.allclose(fitted.predict_proba(pairs[2]), expected, atol=1e-12)
+
+
+def test_a_named_correction_is_one_model(pairs):
+    model = NoisyLabelClassifier(LogisticRegression(), correction="soft", random_state=0)
+    model.fit(pairs[0], pairs[1])
+    assert np.array_equal(model.predict_proba(pairs[2]), model.estimator_.predict_proba(pairs[2]))
+
+
 def test_heavy_noise_on_few_rows_that_leaves_the_likelihood_undecided_is_pruned_confidently():
     x, clean = load_breast_cancer(return_X_y=True)
     noisy = noise.corrupt(clean, noise.symmetric(2, 0.4), random_state=0)
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    model = NoisyLabelClassifier(scaled, random_state=0).fit(x[:398], noisy[:398])
+    model = NoisyLabelClassifier(scaled, average=False, random_state=0).fit(x[:398], noisy[:398])
     assert model.correction_ == "confident"
     assert "contradicts" in model.correction_reason_
     asked = NoisyLabelClassifier(scaled, correction="confident", random_state=0).fit(x[:398], noisy[:398])

@@ -101,7 +101,12 @@ def fit_corrected(
     chosen, reason, revise = correction, None, True
     scores: dict[str, dict[str, float]] = {}
     counted = Counted(model, lambda: progress.batch())
-    common: dict[str, Any] = {"transition_estimator": transition_estimator, "random_state": seed}
+    # The file of a run holds one model.
+    common: dict[str, Any] = {
+        "transition_estimator": transition_estimator,
+        "random_state": seed,
+        "average": False,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)  # told in warnings_

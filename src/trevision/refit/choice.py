@@ -19,19 +19,10 @@ import numpy as np
 from trevision.estimation import Estimator, Solution, default_estimator, find_estimator
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.correction import Correction
+from trevision.refit.held_out import Score, best_correction, score, tells_labels, why
 from trevision.refit.registry import CORRECTIONS
 from trevision.refit.revision import revise
-from trevision.refit.selection import (
-    Score,
-    Task,
-    best_correction,
-    collect_evidence,
-    probs_without_pairs,
-    score,
-    score_correction,
-    tells_labels,
-    why,
-)
+from trevision.refit.selection import Task, collect_evidence, probs_without_pairs, score_correction
 
 MANY_CONTRADICTED = 0.3
 """The share of labels that the model contradicts out of fold from which `confident` is considered."""
@@ -49,7 +40,8 @@ LAST_RESORT = "confident"
 class Choice:
     """The correction to make, the T and g to make it by, and why.
 
-    `scores` has the score of each correction compared, `records` what was done.
+    `scores` has the score of each correction compared, `records` what was done. `told` is the name of the
+    score by which the correction was chosen; None if nothing was compared.
     """
 
     correction: Correction
@@ -57,6 +49,7 @@ class Choice:
     reason: str
     scores: dict[str, Score] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
+    told: str | None = None
 
 
 def choose(
@@ -90,9 +83,9 @@ def choose(
             f"none: the model predicts held-out noisy labels no better than their frequencies do; {reason}"
         )
     elif scores[told].is_clear:
-        return Choice(CORRECTIONS[best], solution, reason, scores, records)
+        return Choice(CORRECTIONS[best], solution, reason, scores, records, told)
     return _where_undecided(
-        task, probs, pair_probs, Choice(CORRECTIONS["none"], solution, reason, scores, records)
+        task, probs, pair_probs, Choice(CORRECTIONS["none"], solution, reason, scores, records, "none")
     )
 
 
@@ -134,4 +127,5 @@ def _where_undecided(task: Task, probs: FloatArray, pair_probs: list[FloatArray]
         f"clearly behind none; without it, {plain.reason}"
     )
     everything = np.flatnonzero(task.row_weights > 0)
-    return Choice(correction, task.solve(solver, probs, everything), reason, scores, plain.records)
+    solution = task.solve(solver, probs, everything)
+    return Choice(correction, solution, reason, scores, plain.records, correction.name)

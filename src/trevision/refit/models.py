@@ -161,15 +161,32 @@ def cross_fit(
     estimator: Any, x: Any, training: Training, folds: Folds, num_classes: int, seed: int, n_jobs: int | None
 ) -> FloatArray:
     """Probabilities of every row by a model fitted on the part of `training` outside its fold, (n, C)."""
+    return fit_folds(estimator, x, training, folds, num_classes, seed, n_jobs)[0]
 
-    def held_out_probs(number: int, fold: NDArray[np.bool_]) -> FloatArray:
+
+def fit_folds(
+    estimator: Any, x: Any, training: Training, folds: Folds, num_classes: int, seed: int, n_jobs: int | None
+) -> tuple[FloatArray, tuple[FittedModel, ...]]:
+    """The probabilities of `cross_fit`, and the models, one a fold."""
+
+    def held_out_probs(number: int, fold: NDArray[np.bool_]) -> tuple[FloatArray, FittedModel]:
         model = fit_model(estimator, x, training.among(~fold), num_classes, seed + number)
-        return model.predict_proba(_safe_indexing(x, np.flatnonzero(fold)))
+        return model.predict_proba(_safe_indexing(x, np.flatnonzero(fold))), model
 
     parts = Parallel(n_jobs=n_jobs)(
         delayed(held_out_probs)(number, fold) for number, fold in enumerate(folds)
     )
     probs = np.empty((len(folds[0]), num_classes))
-    for fold, part in zip(folds, parts, strict=True):
+    for fold, (part, _) in zip(folds, parts, strict=True):
         probs[fold] = part
-    return probs
+    return probs, tuple(model for _, model in parts)
+
+
+def averaged(whole: FloatArray, models: Sequence[FittedModel], x: Any) -> FloatArray:
+    """Half of `whole`, the probabilities (n, C) by the model of all rows, half of the mean of `models`.
+
+    Half, and not one share each: a fold's T comes from fewer rows, and may be wrong where that of all rows
+    is right.
+    """
+    total = sum((model.predict_proba(x) for model in models), np.zeros_like(whole))
+    return whole / 2 + total / (2 * len(models))

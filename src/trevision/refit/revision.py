@@ -17,8 +17,9 @@ import numpy as np
 from trevision.estimation import Estimator, Solution
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.correction import Correction
+from trevision.refit.held_out import Score
 from trevision.refit.scoring import calibrate, gain
-from trevision.refit.selection import Score, Task, collect_evidence, score_correction
+from trevision.refit.selection import Task, collect_evidence, score_correction
 
 CLEAR_STEP = 2.0
 """Standard errors by which held-out labels must be likelier with the revised T."""

@@ -9,7 +9,7 @@ this, evidence that has seen the held-out labels would favour the correction tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -22,20 +22,8 @@ from trevision.estimation import Estimator, ProbabilityRows, Solution
 from trevision.noise import FloatArray, IntArray
 from trevision.prior import Prior
 from trevision.refit.correction import Correction, Evidence, Training
-from trevision.refit.models import fit_model
-from trevision.refit.scoring import LEAST_PROBABILITY, Gain, gain, held_out_log_likelihood
-
-CLEAR_ERRORS = 1.0
-"""Standard errors by which a correction must be ahead of `none`."""
-
-MANY_CHANGES = 0.1
-"""The share of changed predictions beyond which it must be ahead by more: it may do more harm."""
-
-CLEAR_ERRORS_OF_MANY = 2.0
-"""Standard errors by which a correction that changes many predictions must be ahead."""
-
-CLEAR_SIGNAL = 2.0
-"""Standard errors by which a model must beat the frequencies of the labels to tell anything of T."""
+from trevision.refit.held_out import Score, score
+from trevision.refit.models import FittedModel, fit_model
 
 LEAST_FOLDS = 3
 """With two folds, no rows are left to fit on when both are held out."""
@@ -123,48 +111,6 @@ class FoldEvidence:
     evidence: Evidence
 
 
-@dataclass(frozen=True, eq=False)
-class Score:
-    """How a correction does on held-out noisy labels.
-
-    Attributes
-    ----------
-    log_likelihood : float
-        Mean of log P(noisy = y | x).
-    gain : Gain
-        Over `none`.
-    held_out : ndarray of shape (n, C)
-        What the models predicted for the rows that they were not fitted on.
-    rows : ndarray of shape (n,)
-        log P(noisy = y | x) of every row.
-    changed : float
-        The share of rows whose likeliest class is not that of `none`.
-    agreement : float
-        By how much more often its likeliest class is the held-out noisy label than that of `none`.
-    """
-
-    log_likelihood: float
-    gain: Gain
-    held_out: FloatArray
-    rows: FloatArray
-    changed: float = 0.0
-    agreement: float = 0.0
-
-    @property
-    def errors_needed(self) -> float:
-        """Standard errors by which it must be ahead of `none`, for what it changes."""
-        return CLEAR_ERRORS_OF_MANY if self.changed > MANY_CHANGES else CLEAR_ERRORS
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether noisy labels are clearly likelier by it than by `none`, and hit at least as often.
-
-        A weak model's doubt can be read as noise: T then makes labels likelier and predictions worse. Where
-        labels are right more often than not, better predictions hit noisy labels more often, too.
-        """
-        return self.agreement >= 0 and self.gain.is_clear(self.errors_needed)
-
-
 def collect_evidence(
     task: Task, pair_probs: list[FloatArray], solve: Callable[[int, FloatArray, IntArray], Solution]
 ) -> list[FoldEvidence]:
@@ -181,98 +127,34 @@ def collect_evidence(
     return collected
 
 
-def held_out_predictions(task: Task, correction: Correction, collected: list[FoldEvidence]) -> FloatArray:
-    """g(x) of every row by a model fitted on the corrected rows of the other folds, (n, C)."""
+def held_out_predictions(
+    task: Task, correction: Correction, collected: list[FoldEvidence]
+) -> tuple[FloatArray, tuple[FittedModel, ...]]:
+    """g(x) of every row by a model fitted on the corrected rows of the other folds, (n, C); the models."""
 
-    def predicted(number: int, fold: NDArray[np.bool_], part: FoldEvidence) -> FloatArray:
+    def predicted(number: int, fold: NDArray[np.bool_], part: FoldEvidence) -> tuple[FloatArray, FittedModel]:
         corrected = correction.apply(part.evidence)
         training = Training(part.rows[corrected.rows], corrected.labels, corrected.weights).times(
             task.weights
         )
         model = fit_model(task.estimator, task.x, training, task.num_classes, task.seed + number)
-        return model.predict_proba(_safe_indexing(task.x, np.flatnonzero(fold)))
+        return model.predict_proba(_safe_indexing(task.x, np.flatnonzero(fold))), model
 
     parts = Parallel(n_jobs=task.n_jobs)(
         delayed(predicted)(number, fold, part)
         for number, (fold, part) in enumerate(zip(task.folds, collected, strict=True))
     )
     held_out = np.empty((len(task.labels), task.num_classes))
-    for fold, values in zip(task.folds, parts, strict=True):
+    for fold, (values, _) in zip(task.folds, parts, strict=True):
         held_out[fold] = values
-    return held_out
-
-
-def score(
-    task: Task, held_out: FloatArray, transitions: list[FloatArray | None], none: Score | None = None
-) -> Score:
-    """How likely predictions make the noisy labels, compared with the score of `none`."""
-    weights = task.row_weights
-    rows = held_out_log_likelihood(held_out, task.labels, transitions, task.folds, weights)
-    mean = float(weights @ rows / weights.sum())
-    if none is None:
-        return Score(mean, Gain(0.0, 0.0), held_out, rows)
-    ours, theirs = held_out.argmax(axis=1), none.held_out.argmax(axis=1)
-    hits = (ours == task.labels).astype(np.int64) - (theirs == task.labels)
-    total = weights.sum()
-    return Score(
-        mean,
-        gain(rows, none.rows, weights),
-        held_out,
-        rows,
-        changed=float(weights @ (ours != theirs) / total),
-        agreement=float(weights @ hits / total),
-    )
+    return held_out, tuple(model for _, model in parts)
 
 
 def score_correction(task: Task, correction: Correction, collected: list[FoldEvidence], none: Score) -> Score:
     """How a correction does, given the evidence outside of each fold."""
-    held_out = held_out_predictions(task, correction, collected)
-    return score(task, held_out, [part.evidence.transition for part in collected], none)
-
-
-def best_correction(scores: dict[str, Score]) -> str:
-    """The name of the correction, other than `none`, with the highest likelihood.
-
-    Those whose predictions hit held-out labels less often than those of `none` come last.
-    """
-    names = [name for name in scores if name != "none"]
-    return max(names, key=lambda name: (scores[name].agreement >= 0, scores[name].log_likelihood))
-
-
-def tells_labels(task: Task, none: Score) -> bool:
-    """Whether the plain model makes held-out labels clearly likelier than their frequencies do.
-
-    If not, a T from its predictions may have classes swapped.
-    """
-    weights = task.row_weights
-    frequencies = np.bincount(task.labels, weights, task.num_classes) / weights.sum()
-    log_frequencies = np.log(np.maximum(frequencies, LEAST_PROBABILITY))[task.labels]
-    return gain(none.rows, log_frequencies, weights).is_clear(CLEAR_SIGNAL)
-
-
-def why(scores: dict[str, Score], best: str) -> str:
-    """Why `best` was taken, or not, in words with the numbers."""
-    told = ", ".join(
-        f"{name} {each.gain.mean:+.4f} ± {each.gain.error:.4f}"
-        for name, each in scores.items()
-        if name != "none"
-    )
-    measure = f"gain in log-likelihood of held-out noisy labels over none, in nats a row: {told}"
-    score = scores[best]
-    does = (
-        f"it changes {score.changed:.1%} of the predictions and hits {score.agreement:+.1%} more noisy labels"
-    )
-    if score.is_clear:
-        return (
-            f"{best}: it makes held-out noisy labels likeliest, by more than {score.errors_needed:g} "
-            f"standard error(s); {does}; {measure}"
-        )
-    lacking = (
-        "hits fewer held-out noisy labels"
-        if score.agreement < 0
-        else f"is not ahead by {score.errors_needed:g} standard error(s)"
-    )
-    return f"none: the best correction, {best}, {lacking}; {does}; {measure}"
+    held_out, models = held_out_predictions(task, correction, collected)
+    scored = score(task, held_out, [part.evidence.transition for part in collected], none)
+    return replace(scored, models=models)
 
 
 def probs_without_pairs(task: Task) -> list[FloatArray]:

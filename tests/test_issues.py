@@ -57,10 +57,10 @@ def test_the_table_ranks_all_rows_in_the_labels_of_the_user() -> None:
     probs, codes = rows()
     issues = find_label_issues(probs, NAMES[codes], bootstrap=0, classes=NAMES)
     table = issues.to_frame()
-    assert list(table) == ["rank", "row", "given", "suggested", "p_given", "p_suggested", "suspect"]
+    assert list(table) == ["rank", "row", "given", "suggested", "p_given", "p_suggested", "suspect", "score"]
     assert table["rank"].tolist() == list(range(1, 301))
     assert sorted(table["row"]) == list(range(300))
-    assert table["p_given"].is_monotonic_increasing
+    assert table["score"].is_monotonic_increasing
     assert table["given"].tolist() == NAMES[codes][table["row"]].tolist()
     assert table["suspect"].sum() == issues.suspect.sum()
     assert table["suspect"].iloc[: issues.suspect.sum()].all()
@@ -73,7 +73,8 @@ def test_a_notebook_shows_the_count_with_its_interval_and_ten_rows_escaped() -> 
     issues = find_label_issues(probs, NAMES[codes], bootstrap=20, classes=NAMES)
     html = issues._repr_html_()
     number, low, high = issues.wrong
-    assert f"About {number:,.0f} of 300 labels are wrong ({low:,.0f} to {high:,.0f}, 90% interval)" in html
+    told = f"({number / 300:.1%}; 90% interval {low:,.0f} to {high:,.0f})"
+    assert f"About {number:,.0f} of 300 labels are wrong {told}." in html
     assert html.count("<tr>") == 11
     assert "<b>" not in html
     assert "&lt;b&gt;cat&lt;/b&gt;" in html

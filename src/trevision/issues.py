@@ -3,7 +3,8 @@
     P(clean = i | x, given = j) = g_i(x) T[i, j] / sum_k g_k(x) T[k, j]
 
 g and T are both estimated from out-of-sample probabilities of the noisy labels. A label is suspicious where
-the probability of its being right, P(clean = given | x, given), is low.
+the probability of its being right, P(clean = given | x, given), is low. That says nothing where T is near the
+identity or off, so the order is also by what the model says of the given label, P(noisy = given | x).
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from trevision.estimation import (
     BOOTSTRAP,
     Annotators,
+    Count,
     Estimate,
     RowSource,
     Solution,
     check_choices,
     clean_given_label,
+    count_wrong,
     estimate,
 )
 from trevision.estimation.from_probabilities import labelled_rows
@@ -34,8 +37,17 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 
+AUDIT_IN_PYTHON = "An audit tells: look at the rows of trevision.audit.audit_plan(1 - score, given)."
+
 ROWS_SHOWN = 10
 """The rows that a notebook shows."""
+
+
+TRUST_IF_TOLD, TRUST_IF_WIDE, TRUST_IF_TOO_LOW, TRUST_IF_OFF = 0.75, 0.25, 0.5, 0.1
+"""The weight of T in the order of suspects: where the count is told, where its interval is wide, where T
+misses mistakes, where T may be off. docs/panel.md has what they were chosen by."""
+
+LEAST_PROBABILITY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,22 +59,30 @@ class LabelIssues:
     given : ndarray of int
         The label, as a code.
     suggested : ndarray of int
-        The most probable clean label; where the given one seems right, that.
+        The most probable clean label; where the given one seems right, that. For suspects always another one
+        than the given.
     p_given : ndarray
         P(clean = given | x, given).
     p_suggested : ndarray
         P(clean = suggested | x, given).
     suspect : ndarray of bool
-        Whether the row is among the least probable labels, of which there are as many as are estimated to be
-        wrong.
+        Whether the row is among the first of `order`. There are as many as are estimated to be wrong; where
+        that cannot be told because T explains too little, as many as the model disagrees with; or `top`.
     order : ndarray of int
         The numbers of the rows, most suspicious first.
+    score : ndarray
+        What the order is by, from 0 to 1, the lowest first:
+        P(clean = given | x, given)^w P(noisy = given | x)^(1 - w), with less weight w on T where its count
+        cannot be relied on.
     estimate : Estimate
         T, how many labels are wrong, and error bars.
     classes : ndarray of shape (C,) or None
         The values of the labels by their codes; None where the codes are the labels.
     rows : ndarray of int or None
         The number of each row in a table; None for 0 to n - 1.
+    count : Count or None
+        How many labels are wrong by T and by the model, and whether that can be told. None where several
+        annotators answered: their answers tell it.
 
     Examples
     --------
@@ -82,13 +102,20 @@ class LabelIssues:
     p_suggested: FloatArray
     suspect: BoolArray
     order: IntArray
+    score: FloatArray
     estimate: Estimate
     classes: NDArray[Any] | None = None
     rows: IntArray | None = None
+    count: Count | None = None
 
     @property
     def wrong(self) -> tuple[float, float | None, float | None]:
-        """The estimated number of wrong labels, and the ends of its interval, if there is one."""
+        """The number of wrong labels by T, and the ends of the interval of the count, if there is one.
+
+        `count.told` says whether the number can be relied on.
+        """
+        if self.count is not None:
+            return self.count.by_class, self.count.low, self.count.high
         rows, noise = len(self.given), self.estimate
         low, high = noise.noise_rate_low, noise.noise_rate_high
         return (
@@ -97,14 +124,28 @@ class LabelIssues:
             None if high is None else rows * high,
         )
 
+    def headline(self) -> str:
+        """How many labels are wrong, or why that cannot be told and what would tell it, in sentences."""
+        if self.count is not None and not self.count.told:
+            said = f"{self.count.headline()}: {self.count.reason}. {self.count.readings()} {AUDIT_IN_PYTHON}"
+        elif self.count is not None:
+            said = f"{self.count.headline()}."
+        else:
+            number, low, high = self.wrong
+            said = f"about {number:,.0f} of {len(self.given):,} labels are wrong"
+            if low is not None and high is not None:
+                said += f" ({low:,.0f} to {high:,.0f}, {self.estimate.level:.0%} interval)"
+            said += "."
+        return said[0].upper() + said[1:]
+
     def to_frame(self) -> pandas.DataFrame:
         """All rows as a table, most suspicious first.
 
         Returns
         -------
         pandas.DataFrame
-            With the columns rank (from 1), row, given, suggested, p_given, p_suggested and suspect. Labels
-            are those of the user.
+            With the columns rank (from 1), row, given, suggested, p_given, p_suggested, suspect and score.
+            Labels are those of the user.
 
         Examples
         --------
@@ -129,6 +170,7 @@ class LabelIssues:
             "p_given": self.p_given[rows],
             "p_suggested": self.p_suggested[rows],
             "suspect": self.suspect[rows],
+            "score": self.score[rows],
         }
 
     def _values(self, codes: IntArray) -> NDArray[Any]:
@@ -136,17 +178,14 @@ class LabelIssues:
 
     def _repr_html_(self) -> str:
         """How many labels are wrong and the first rows, for a notebook; all values are escaped."""
-        number, low, high = self.wrong
-        told = f"About {number:,.0f} of {len(self.given):,} labels are wrong"
-        if low is not None and high is not None:
-            told += f" ({low:,.0f} to {high:,.0f}, {self.estimate.level:.0%} interval)"
+        told = self.headline()
         columns = self._columns(self.order[:ROWS_SHOWN])
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"
             for row in zip(*(column.tolist() for column in columns.values()), strict=True)
         )
-        return f"<p>{escape(told)}.</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{escape(told)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _shown(value: object) -> str:
@@ -162,6 +201,8 @@ def find_label_issues(
     random_state: int | np.random.Generator = 0,
     progress: Callable[[int, int], None] | None = None,
     classes: ArrayLike | None = None,
+    top: int | None = None,
+    other_disagreements: float | None = None,
 ) -> LabelIssues:
     """Rank labels by the probability that they are right.
 
@@ -179,6 +220,11 @@ def find_label_issues(
         How T and its intervals are estimated: as for `trevision.estimation.estimate`.
     classes : array-like of shape (C,) or None
         The values of the labels, in the order of the columns. None stands for 0 to C - 1.
+    top : int or None
+        How many labels to list as suspects, whatever the count. None lists as many as seem wrong.
+    other_disagreements : float or None
+        With how many of these labels a model of another kind disagrees, as for
+        `trevision.estimation.count_wrong`.
 
     Returns
     -------
@@ -198,17 +244,39 @@ def find_label_issues(
     >>> int(issues.order[0]), int(issues.suggested[3])
     (3, 0)
     """
+    _check_top(top)
     rows = labelled_rows(noisy_probs, noisy_labels, classes)
     noise = estimate(noisy_probs, rows.labels, estimator, bootstrap, level, random_state, progress)
-    p_given, p_suggested = np.empty(len(rows)), np.empty(len(rows))
-    suggested: IntArray = np.empty(len(rows), dtype=np.int64)
+    count = count_wrong(noisy_probs, rows.labels, noise, other_disagreements)
+    listed = _suspects_of(count) if top is None else top
+    judged = _Judged.of_no_rows(len(rows))
     for probs, labels, where in rows.chunks():
-        clean = clean_given_label(noise.clean_posterior(probs), noise.transition, labels)
-        each = np.arange(len(labels))
-        p_given[where] = clean[each, labels]
-        suggested[where] = clean.argmax(axis=1)
-        p_suggested[where] = clean[each, suggested[where]]
-    return _ranked(rows.labels, suggested, p_given, p_suggested, noise, classes)
+        judged.add(where, clean_given_label(noise.clean_posterior(probs), noise.transition, labels), labels)
+        judged.score[where] = _score(judged.p_given[where], probs[np.arange(len(labels)), labels], count)
+    return _ranked(rows.labels, judged, noise, classes, listed, count)
+
+
+def _suspects_of(count: Count) -> int:
+    """How many labels to list: those that are wrong or, where T misses mistakes, that the model doubts."""
+    if count.told:
+        return round(count.by_class)
+    return count.by_model if count.at_least else min(count.by_model, round(count.by_class))
+
+
+def _check_top(top: int | None) -> None:
+    if top is not None and top < 0:
+        raise ValueError(f"top must be a number of labels to list, 0 or more, got {top}")
+
+
+def _score(p_given: FloatArray, noisy_prob: NDArray[np.floating], count: Count) -> FloatArray:
+    """How right each label seems by T and by the model itself: a weighted geometric mean."""
+    if count.told:
+        trust = TRUST_IF_WIDE if count.is_wide else TRUST_IF_TOLD
+    else:
+        trust = TRUST_IF_TOO_LOW if count.at_least else TRUST_IF_OFF
+    by_transition = np.maximum(p_given, LEAST_PROBABILITY) ** trust
+    score: FloatArray = by_transition * np.maximum(noisy_prob, LEAST_PROBABILITY) ** (1 - trust)
+    return score
 
 
 def issues_of_answers(
@@ -218,6 +286,7 @@ def issues_of_answers(
     level: float = 0.9,
     random_state: int | np.random.Generator = 0,
     classes: ArrayLike | None = None,
+    top: int | None = None,
 ) -> LabelIssues:
     """Rank one label a row by P(clean), which is known from the answers of several annotators.
 
@@ -231,7 +300,7 @@ def issues_of_answers(
         With P(clean | answers) or P(clean | answers, x) of n rows.
     given : ndarray of int, shape (n,)
         The label to judge, such as the vote of the annotators.
-    bootstrap, level, random_state, classes
+    bootstrap, level, random_state, classes, top
         As for `find_label_issues`.
 
     Returns
@@ -247,6 +316,7 @@ def issues_of_answers(
     True
     """
     check_choices(None, bootstrap, level)
+    _check_top(top)
     clean = annotators.clean_posterior
     joint = _joint(clean, given)
     transition, class_prior, rate = _of_joint(joint)
@@ -274,9 +344,10 @@ def issues_of_answers(
         converged=annotators.converged,
         solution=Solution(transition, class_prior, counts=joint, converged=annotators.converged),
     )
-    each = np.arange(len(clean))
-    suggested: IntArray = clean.argmax(axis=1)
-    return _ranked(given, suggested, clean[each, given], clean[each, suggested], noise, classes)
+    judged = _Judged.of_no_rows(len(clean))
+    judged.add(slice(None), clean, given)
+    judged.score[:] = judged.p_given
+    return _ranked(given, judged, noise, classes, round(len(clean) * rate) if top is None else top, None)
 
 
 def _ends(
@@ -317,17 +388,60 @@ def _of_joint(joint: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     return transition, totals / totals.sum(), float(1 - joint.trace() / joint.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What is said of each row: the likeliest label, the likeliest other than the given, and how likely."""
+
+    suggested: IntArray
+    other: IntArray
+    p_given: FloatArray
+    p_suggested: FloatArray
+    p_other: FloatArray
+    score: FloatArray
+
+    @classmethod
+    def of_no_rows(cls, number: int) -> _Judged:
+        suggested: IntArray = np.empty(number, dtype=np.int64)
+        p_given, p_suggested, p_other, score = (np.empty(number) for _ in range(4))
+        return cls(suggested, suggested.copy(), p_given, p_suggested, p_other, score)
+
+    def add(self, where: slice, clean: FloatArray, given: IntArray) -> None:
+        """Rows of P(clean | x, given) (m, C) with their given labels (m,)."""
+        each = np.arange(len(given))
+        self.p_given[where] = clean[each, given]
+        self.suggested[where] = clean.argmax(axis=1)
+        self.p_suggested[where] = clean[each, self.suggested[where]]
+        others = clean.copy()
+        others[each, given] = -1
+        self.other[where] = others.argmax(axis=1)
+        self.p_other[where] = others[each, self.other[where]]
+
+
 def _ranked(
     given: IntArray,
-    suggested: IntArray,
-    p_given: FloatArray,
-    p_suggested: FloatArray,
+    judged: _Judged,
     noise: Estimate,
     classes: ArrayLike | None,
+    listed: int,
+    count: Count | None,
 ) -> LabelIssues:
-    """The issues in their order, and as many of them suspect as labels are estimated to be wrong."""
-    order: IntArray = np.argsort(p_given, kind="stable")
+    """The issues in their order, the first `listed` of them suspect."""
+    order: IntArray = np.argsort(judged.score, kind="stable")
     suspect = np.zeros(len(given), dtype=bool)
-    suspect[order[: round(len(given) * noise.noise_rate)]] = True
-    values = None if classes is None else np.asarray(classes)
-    return LabelIssues(given, suggested, p_given, p_suggested, suspect, order, noise, values)
+    suspect[order[:listed]] = True
+    # To suggest the label that a suspect has would be no help to whoever looks at it.
+    same = suspect & (judged.suggested == given)
+    suggested: IntArray = np.where(same, judged.other, judged.suggested)
+    p_suggested: FloatArray = np.where(same, judged.p_other, judged.p_suggested)
+    return LabelIssues(
+        given=given,
+        suggested=suggested,
+        p_given=judged.p_given,
+        p_suggested=p_suggested,
+        suspect=suspect,
+        order=order,
+        score=judged.score,
+        estimate=noise,
+        classes=None if classes is None else np.asarray(classes),
+        count=count,
+    )

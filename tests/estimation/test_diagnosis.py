@@ -57,7 +57,7 @@ def by_check(findings: list[Finding]) -> dict[str, Finding]:
 def test_everything_is_good_where_nothing_is_wrong(estimator: str) -> None:
     probs, labels = noisy_rows()
     findings = diagnose(probs, labels, estimate(probs, labels, estimator, bootstrap=50))
-    assert [finding.check for finding in findings] == [*LIMITS, "convergence"]
+    assert [finding.check for finding in findings] == ["count", *LIMITS, "convergence"]
     assert {finding.verdict for finding in findings} == {"good"}, findings
 
 

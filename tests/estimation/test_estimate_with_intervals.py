@@ -9,7 +9,6 @@ import pytest
 
 from trevision.estimation import (
     LATENT,
-    anchor_transition,
     bootstrap,
     estimate,
     likeliest_class_prior,
@@ -179,12 +178,15 @@ def test_many_classes_are_estimated_in_blocks(monkeypatch) -> None:
 # ---- the estimator of anchor points
 
 
-def test_anchor_estimator_reads_t_off_the_rows_that_anchor_transition_does() -> None:
+def test_anchor_estimator_reads_t_off_rows_three_tenths_into_those_predicted_as_a_class() -> None:
     rng = np.random.default_rng(7)
     probs = rng.dirichlet(np.ones(3), size=400) @ TRUE
     labels = (probs.cumsum(axis=1) < rng.random((400, 1))).sum(axis=1)
     found = estimate(probs, labels, "anchor", bootstrap=20)
-    np.testing.assert_allclose(found.transition, anchor_transition(probs, 90), atol=1e-12)
+    for label in range(3):
+        above = 3 * int((probs.argmax(axis=1) == label).sum()) // 10
+        anchor = sorted(range(400), key=lambda row, label=label: -probs[row, label])[above]
+        np.testing.assert_allclose(found.transition[label], probs[anchor], atol=1e-12)
 
 
 def test_likeliest_prior_solves_for_the_prior_where_there_is_one() -> None:

@@ -117,8 +117,9 @@ def test_probabilities_of_rights_and_wrongs_follow_bayes_rule():
         joint = [posterior[row, i] * transition[i, labels[row]] for i in range(2)]
         assert found.p_given[row] == pytest.approx(joint[labels[row]] / sum(joint), abs=0.15)
     assert found.suspect.sum() == round(found.wrong[0])
-    assert (np.diff(found.p_given[found.order]) >= 0).all()
-    assert (found.p_suggested >= found.p_given).all()
+    assert (np.diff(found.score[found.order]) >= 0).all()
+    assert (found.p_suggested >= found.p_given)[~found.suspect].all()
+    assert (found.suggested != found.given)[found.suspect].all()
 
 
 def test_the_estimator_tells_which_of_its_labels_are_wrong():

@@ -16,6 +16,8 @@ from trevision.runs.noise_estimate import Estimating, NoiseEstimate, estimate_no
 CLASSES_SHOWN = 20
 PAIRS_SHOWN = 10
 
+LOOK_AT_ROWS = "An audit of about 100 rows tells it: trevision audit RUN, after trevision fit."
+
 DRAWN_AGAIN = {
     "rows": "rows drawn again and T estimated anew for each",
     "part": "rows of a random part drawn again and T estimated anew for each",
@@ -65,8 +67,18 @@ def estimate(
 
 def _print_estimate(noise: NoiseEstimate) -> None:
     estimated, names = noise.estimate, noise.class_names
+    count = noise.count
+    if count.told:
+        console.print(count.headline(), soft_wrap=True)
+    else:
+        console.print(f"{count.headline()}: {count.reason}", soft_wrap=True)
+        console.print(f"{count.readings()} {LOOK_AT_ROWS}", soft_wrap=True)
     rate = _interval(estimated.noise_rate, estimated.noise_rate_low, estimated.noise_rate_high)
-    console.print(f"wrong labels: {rate} of {estimated.rows:,}, by {estimated.estimator}", soft_wrap=True)
+    console.print(
+        f"wrong labels: {rate} of {estimated.rows:,}, by {estimated.estimator}, if mistakes depend on the "
+        "class alone",
+        soft_wrap=True,
+    )
     if estimated.resampling is not None:
         console.print(
             f"in brackets: {estimated.level:.0%} intervals from {estimated.bootstrap} replicates, "

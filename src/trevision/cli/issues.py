@@ -21,6 +21,7 @@ def issues(
     bootstrap: int = BOOTSTRAP,
     level: float = 0.9,
     data_dir: Path | None = None,
+    top: int | None = None,
 ) -> None:
     """List the labels of a run that are probably wrong, most suspicious first, and how many there are.
 
@@ -32,6 +33,7 @@ def issues(
 
     $ trevision issues runs/mine
     $ trevision issues runs/mine --show 50 --level 0.95
+    $ trevision issues runs/mine --top 100    (the 100 most suspicious, whatever the count)
 
     Args:
         run_folder: The folder that `trevision fit` wrote.
@@ -39,29 +41,49 @@ def issues(
         bootstrap: Number of bootstrap replicates for the intervals; 0 for no intervals.
         level: Confidence of the intervals.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+        top: Mark this many labels as suspects; if not given, as many as seem wrong.
     """
     if show < 0:
         raise ValueError(f"show must be a number of labels to print, 0 or more, got {show}")
     with data_bar(errors, "the run's source") as reading:
-        list_issues(RunFolder(run_folder, data_dir, reading), show, bootstrap, level)
+        list_issues(RunFolder(run_folder, data_dir, reading), show, bootstrap, level, top)
 
 
-def list_issues(run: RunFolder, show: int = 10, bootstrap: int = BOOTSTRAP, level: float = 0.9) -> None:
+def list_issues(
+    run: RunFolder,
+    show: int = 10,
+    bootstrap: int = BOOTSTRAP,
+    level: float = 0.9,
+    top: int | None = None,
+) -> None:
     """Score the labels of a run and print the most suspicious; arguments as for `issues`."""
     with RichProgress(str(run.path), errors) as progress, reading_bar(errors) as watch:
-        scored = find_run_issues(run, bootstrap, level, progress=progress, watch=watch)
-    _print(scored, show)
+        scored = find_run_issues(run, bootstrap, level, progress=progress, watch=watch, top=top)
+    _print(scored, show, run.path)
     console.print(f"All {len(scored.table):,} labels: {run.path / ISSUES_CSV}", soft_wrap=True)
 
 
-def _print(scored: RunIssues, show: int) -> None:
+def _print_count(scored: RunIssues, folder: Path) -> None:
+    """How many labels are wrong; where that cannot be told, why, both readings, and what would tell it."""
+    count, estimate = scored.issues.count, scored.issues.estimate
+    if count is None:
+        wrong, low, high = scored.issues.wrong
+        interval = "" if low is None else f"; {estimate.level:.0%} interval {low:,.0f} to {high:,.0f}"
+        share = f"{wrong / estimate.rows:.1%}"
+        said = f"about {wrong:,.0f} of {estimate.rows:,} labels are wrong ({share}{interval})"
+        console.print(said, soft_wrap=True)
+        return
+    if count.told:
+        console.print(count.headline(), soft_wrap=True)
+        return
+    console.print(f"{count.headline()}: {count.reason}", soft_wrap=True)
+    console.print(count.readings(), soft_wrap=True)
+    console.print(f"To count them, look at 100 rows: trevision audit {folder} --rows 100", soft_wrap=True)
+
+
+def _print(scored: RunIssues, show: int, folder: Path) -> None:
     estimate, names = scored.issues.estimate, scored.class_names
-    wrong, low, high = scored.issues.wrong
-    interval = "" if low is None else f"; {estimate.level:.0%} interval {low:,.0f} to {high:,.0f}"
-    console.print(
-        f"about {wrong:,.0f} of {estimate.rows:,} labels are wrong ({wrong / estimate.rows:.1%}{interval})",
-        soft_wrap=True,
-    )
+    _print_count(scored, folder)
     pairs = [(estimate.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
     rows = [
         (names[i], names[j], f"{count:,.0f}", f"{estimate.transition[i, j]:.1%}")

@@ -8,6 +8,7 @@ from trevision.estimation.anchors import Anchor, anchor_points, anchor_transitio
 from trevision.estimation.annotators import Annotators, Answers, fit_annotators
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
+from trevision.estimation.count import NOT_TOLD, TOLD, Count, count_wrong
 from trevision.estimation.crowd_learning import CrowdLearnt, learn_with_classifier
 from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.dual_t import DualT, dual_transition
@@ -26,9 +27,12 @@ __all__ = [
     "BOOTSTRAP",
     "ESTIMATORS",
     "LATENT",
+    "NOT_TOLD",
+    "TOLD",
     "Anchor",
     "Annotators",
     "Answers",
+    "Count",
     "CrowdLearnt",
     "DualT",
     "Estimate",
@@ -45,6 +49,7 @@ __all__ = [
     "check_choices",
     "clean_given_label",
     "confident_joint",
+    "count_wrong",
     "counted_transition",
     "default_estimator",
     "diagnose",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from trevision.estimation.anchors import Anchor
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
+from trevision.estimation.count import Count, count_wrong
 from trevision.estimation.fit_test import FitTest, LabelTally
 from trevision.estimation.from_probabilities import Estimate
 from trevision.estimation.latent import LATENT
@@ -28,7 +29,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "condition": (10.0, 100.0),  # errors of P(noisy) grow by at most this factor when T is inverted
     "diagonal": (0.5, 0.0),  # the smallest T[i, i]; bad too where another entry of its row is larger
     "rare classes": (0.2, 0.5),  # the widest interval of a diagonal entry
-    "agreement": (0.1, 0.25),  # share of labels that the nearest other estimator explains otherwise
+    "agreement": (0.35, 0.7),  # labels that the nearest other estimator explains otherwise, per wrong label
     "anchors": (0.9, 0.7),  # the least of max_x P(noisy = i | x) / T[i, i]
     "calibration": (0.03, 0.1),  # share of labels that the probabilities do not explain
     "fit": (0.03, 0.1),  # share of labels that T does not explain
@@ -38,6 +39,9 @@ FROM_ABOVE = ("diagonal", "anchors")
 # The estimators that an estimate is compared with: they are quick, and wrong for reasons of their own. Anchor
 # points are those of the maximum: the surest row errs towards too little noise, others towards too much.
 COMPARED = (LATENT, CONFIDENT_JOINT, Anchor(percentile=None))
+
+# Noise rates below this are compared as if they were this: no estimator tells them apart.
+LEAST_RATE = 0.02
 
 # A deviation that chance makes in one of a hundred cases is no finding, however large it looks.
 SIGNIFICANCE = 0.01
@@ -79,6 +83,7 @@ def diagnose(
     estimate: Estimate,
     class_names: Sequence[str] | None = None,
     random_state: int | np.random.Generator = 0,
+    count: Count | None = None,
 ) -> list[Finding]:
     """Check the T of `estimate` against the probabilities and labels it was made from.
 
@@ -96,6 +101,8 @@ def diagnose(
         Names for the sentences. None takes the numbers of the classes.
     random_state : int or Generator
         Chooses the rows that the fit tests use where there are very many.
+    count : Count or None
+        What `count_wrong` makes of the same rows. None makes it here, in one more pass.
 
     Returns
     -------
@@ -123,7 +130,9 @@ def diagnose(
     if len(names) != size:
         raise ValueError(f"class_names must hold {size} names, got {len(names)}")
     surest, calibration, fit = _one_pass(rows, estimate, np.random.default_rng(random_state))
+    counted = count_wrong(noisy_probs, noisy_labels, estimate) if count is None else count
     return [
+        _count(counted),
         _condition(estimate.transition),
         _diagonal(estimate.transition, names),
         _rare_classes(estimate, names),
@@ -140,6 +149,16 @@ def _verdict(check: str, value: float) -> Verdict:
     if check in FROM_ABOVE:
         value, caution, bad = -value, -caution, -bad
     return "good" if value < caution else "caution" if value < bad else "bad"
+
+
+def _count(count: Count) -> Finding:
+    explained = min(1.0, count.by_class / max(count.by_model, 1))
+    if not count.told:
+        sentence = f"{count.headline()}: {count.reason}."
+        return Finding("count", "bad", explained, sentence[0].upper() + sentence[1:])
+    sentence = f"{count.reason}, {count.by_model:,} labels."
+    verdict: Verdict = "caution" if count.is_wide else "good"
+    return Finding("count", verdict, explained, sentence[0].upper() + sentence[1:])
 
 
 def _condition(transition: FloatArray) -> Finding:
@@ -202,13 +221,16 @@ def _rare_classes(estimate: Estimate, names: Sequence[str]) -> Finding:
 
 
 def _agreement(rows: ProbabilityRows, estimate: Estimate) -> Finding:
-    distances = {}
+    distances, relative = {}, []
     for rival in COMPARED:
         # An estimator of the same family, such as latent-unpooled, would agree for the same reasons.
         if not estimate.estimator.startswith(rival.name) and rival.takes(rows.num_classes):
-            off = np.abs(rival.solve(rows).transition - estimate.transition).sum(axis=1) / 2
+            other = rival.solve(rows)
+            off = np.abs(other.transition - estimate.transition).sum(axis=1) / 2
             distances[rival.name] = float(estimate.class_prior @ off)
-    value = min(distances.values())
+            rate = max(other.noise_rate, estimate.noise_rate, LEAST_RATE)
+            relative.append(distances[rival.name] / rate)
+    value = min(relative)
     verdict = _verdict("agreement", value)
     shares = ", ".join(f"{share:.1%} ({name})" for name, share in distances.items())
     if verdict == "good":

@@ -23,7 +23,7 @@ from trevision.report.curves import draw_curves, stage_lines
 from trevision.report.matrices import draw_matrices
 from trevision.report.run_files import RunRecord, Suspect, read_run
 from trevision.report.source_rows import Fields, Thumbnails, field_texts, thumbnails
-from trevision.report.summary import class_pairs, count, percent, sentences, source_name
+from trevision.report.summary import class_pairs, count, percent, sentences, source_name, title
 from trevision.runs.run_folder import RunFolder
 
 MOST_SUSPECTS = 10_000
@@ -151,6 +151,7 @@ def render(
         audit=run.audit,
         source=source_name(run.source),
         folder=shlex.quote(str(run.folder)),
+        title=title(run.noise),
         sentences=sentences(run, pairs),
         notes=[*run.result.get("data_notes", ()), *run.result["warnings"]],
         pairs=pairs[:MOST_PAIRS],

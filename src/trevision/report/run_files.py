@@ -26,6 +26,7 @@ class Suspect:
     p_given: float
     p_suggested: float
     likely: bool
+    score: float
 
 
 @dataclass(frozen=True)

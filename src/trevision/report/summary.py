@@ -76,6 +76,9 @@ def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
 
 
 def _wrong_labels(noise: FoundNoise) -> str:
+    if noise.count is not None and not noise.count.told:
+        said = f"{capital(noise.count.headline)}: {noise.count.reason}. {noise.count.readings}"
+        return f"{said} An audit of about 100 rows tells it: trevision audit RUN --rows 100."
     estimate, low, high = noise.wrong
     said = f"About {count(estimate)} of the labels ({percent(estimate / noise.rows)}) are probably wrong"
     if low is None or high is None:
@@ -117,6 +120,18 @@ def trust(noise: FoundNoise) -> str:
         call = "calls" if cautions == 1 else "call"
         return f"The noise matrix can be used with care: {cautions} of its {total} checks {call} for caution."
     return f"The noise matrix can be relied on: all of its {total} checks are good."
+
+
+def title(noise: FoundNoise) -> str:
+    """The headline of a page without an audit."""
+    if noise.count is not None and not noise.count.told:
+        return capital(noise.count.headline)
+    return f"About {count(noise.wrong[0])} of {count(noise.rows)} labels are probably wrong"
+
+
+def capital(sentence: str) -> str:
+    """The sentence with a capital letter first."""
+    return sentence[:1].upper() + sentence[1:]
 
 
 def source_name(source: str) -> str:

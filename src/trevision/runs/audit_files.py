@@ -84,7 +84,7 @@ def _drawn(run: RunFolder, rows: int, seed: int) -> RunAudit:
     issues, classes = run.issues, run.noise.classes
     code_of = {name: code for code, name in enumerate(classes)}
     given = np.array([code_of[name] for name in issues.column("given").to_pylist()])
-    scores = np.clip(1 - issues.column("p_given").to_numpy(), 0, 1)
+    scores = np.clip(1 - issues.column("score").to_numpy(), 0, 1)
     fewest = min(len(scores), 10)
     if not fewest <= rows <= len(scores):
         raise DataError(f"rows must lie in [{fewest}, {len(scores)}], at most all labels, got {rows}")

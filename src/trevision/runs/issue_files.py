@@ -17,7 +17,7 @@ ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON = "issues.csv", "issues.parquet", "noise.
 
 VERDICTS = ("good", "caution", "bad")
 
-ISSUE_COLUMNS = ("row", "name", "given", "suggested", "p_given", "p_suggested", "suspect")
+ISSUE_COLUMNS = ("row", "name", "given", "suggested", "p_given", "p_suggested", "suspect", "score")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,16 @@ class CheckOfT:
     check: str
     verdict: str
     sentence: str
+
+
+@dataclass(frozen=True)
+class FoundCount:
+    """Whether the number of wrong labels can be told, why, and both readings of it in sentences."""
+
+    told: bool
+    headline: str
+    reason: str
+    readings: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,8 @@ class FoundNoise:
     joint: np.ndarray
     findings: tuple[CheckOfT, ...]
     scored_by: str
+    count: FoundCount | None
+    """None where annotators' answers tell the number."""
 
 
 def read_noise(path: Path) -> FoundNoise:
@@ -75,10 +87,17 @@ def read_noise(path: Path) -> FoundNoise:
             joint=matrices["joint"],
             findings=tuple(_check_of_t(finding) for finding in stored["diagnosis"]),
             scored_by=str(stored["scored_by"]),
+            # Files of older versions have no count.
+            count=None if stored.get("count") is None else _found_count(stored["count"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path}: {what}; run `trevision issues {path.parent}` again") from None
+
+
+def _found_count(stored: dict[str, Any]) -> FoundCount:
+    sentences = (str(stored[name]) for name in ("headline", "reason", "readings"))
+    return FoundCount(stored["verdict"] == "told", *sentences)
 
 
 def _check_of_t(finding: dict[str, Any]) -> CheckOfT:
@@ -94,7 +113,11 @@ def read_issues(path: Path) -> pa.Table:
 
     again = f"run `trevision issues {path.parent}` again"
     try:
-        table = pa.parquet.read_table(path, columns=list(ISSUE_COLUMNS))
+        # Files of older versions have no score: their order is by p_given.
+        scored = "score" in pa.parquet.read_schema(path).names
+        table = pa.parquet.read_table(path, columns=list(ISSUE_COLUMNS if scored else ISSUE_COLUMNS[:-1]))
+        if not scored:
+            table = table.append_column("score", table.column("p_given"))
     except (pa.ArrowInvalid, KeyError) as error:
         raise ValueError(
             f"{path} must be a whole Parquet file of suspect labels ({error}); {again}"

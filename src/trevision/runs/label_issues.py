@@ -59,6 +59,7 @@ def find_run_issues(
     reading: ReadingProgress | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    top: int | None = None,
 ) -> RunIssues:
     """Score every label that a run learnt from, and write issues.csv, issues.parquet and noise.json.
 
@@ -76,6 +77,8 @@ def find_run_issues(
         Where to look for a named data set first.
     reading, progress, watch
         Called with the progress of reading the source, of training and of estimating.
+    top
+        How many labels to list as suspects; None lists as many as seem wrong.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def find_run_issues(
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder, data_dir, reading)
     class_names, settings = run.card.class_names, run.settings
     if run.has_annotators:
-        return _issues_of_answers(run, bootstrap, level)
+        return _issues_of_answers(run, bootstrap, level, top)
     if not run.has_probabilities and not run.card.is_network:
         raise ValueError(f"{run.path} has lost {OUT_OF_SAMPLE_FILE}; fit again into another folder")
     if not run.has_probabilities:
@@ -95,8 +98,19 @@ def find_run_issues(
     predicted = run.probabilities
     watched: RowSource = predicted.probs if watch is None else WatchedRows(predicted.probs, watch)
     on_replicate = of_replicates(watch)
-    issues = find_label_issues(watched, predicted.labels, None, bootstrap, level, settings.seed, on_replicate)
-    findings = diagnose(predicted.probs, predicted.labels, issues.estimate, class_names, settings.seed)
+    issues = find_label_issues(
+        watched,
+        predicted.labels,
+        bootstrap=bootstrap,
+        level=level,
+        random_state=settings.seed,
+        progress=on_replicate,
+        top=top,
+        other_disagreements=_disagreements_of_others(run, len(predicted.labels)),
+    )
+    findings = diagnose(
+        predicted.probs, predicted.labels, issues.estimate, class_names, settings.seed, issues.count
+    )
     table = _table(issues, predicted.rows, class_names, run.labels)
     scored = RunIssues(table, issues, findings, class_names)
     model, how = "a network", HOW_NETWORKS_ARE_TRAINED
@@ -106,14 +120,20 @@ def find_run_issues(
     return scored
 
 
-def _issues_of_answers(run: RunFolder, bootstrap: int, level: float) -> RunIssues:
+def _disagreements_of_others(run: RunFolder, rows: int) -> float | None:
+    """With how many labels the best model that was not chosen disagrees, if several were compared."""
+    others = [each for each in run.result.get("models") or () if "error" not in each and not each["chosen"]]
+    return min((rows * (1 - each["accuracy"]) for each in others), default=None)
+
+
+def _issues_of_answers(run: RunFolder, bootstrap: int, level: float, top: int | None) -> RunIssues:
     """The votes of a run's annotators, judged by P(clean | answers, x)."""
     class_names, labels, rows = run.card.class_names, run.labels, run.clean_rows
     crowd = run.annotators
     positions = labels.positions(rows)
     if (positions < 0).any() or crowd.clean_posterior.shape != (len(rows), len(class_names)):
         raise DataError(f"{run.path}: its files tell of different rows or classes; fit again")
-    issues = issues_of_answers(crowd, labels.codes[positions], bootstrap, level, run.settings.seed)
+    issues = issues_of_answers(crowd, labels.codes[positions], bootstrap, level, run.settings.seed, top=top)
     findings = [
         Finding("annotators", "caution", None, f"{doubt[0].upper()}{doubt[1:]}.") for doubt in crowd.warnings
     ]
@@ -148,6 +168,7 @@ def _table(
             "p_given": issues.p_given[order],
             "p_suggested": issues.p_suggested[order],
             "suspect": issues.suspect[order],
+            "score": issues.score[order],
         }
     )
 
@@ -157,6 +178,7 @@ def _write(folder: Path, scored: RunIssues, scored_by: str) -> None:
     write_atomically(folder / ISSUES_CSV, lambda path: table.to_csv(path, index=False, float_format="%.6g"))
     write_atomically(folder / ISSUES_PARQUET, lambda path: table.to_parquet(path, index=False))
     wrong, low, high = scored.issues.wrong
+    count = scored.issues.count
     write_json(
         folder / NOISE_JSON,
         {
@@ -164,6 +186,7 @@ def _write(folder: Path, scored: RunIssues, scored_by: str) -> None:
             "rows": estimate.rows,
             "level": estimate.level,
             "wrong": {"estimate": wrong, "low": low, "high": high},
+            "count": None if count is None else count.to_json(),
             "class_prior": estimate.class_prior.tolist(),
             "transition": estimate.transition.tolist(),
             "low": listed(estimate.transition_low),

@@ -12,10 +12,12 @@ import numpy as np
 from trevision.data.files.probabilities import open_probabilities
 from trevision.estimation import (
     BOOTSTRAP,
+    Count,
     Estimate,
     Finding,
     RowSource,
     check_choices,
+    count_wrong,
     diagnose,
     estimate,
 )
@@ -50,6 +52,7 @@ class NoiseEstimate:
     estimate: Estimate
     findings: list[Finding]
     class_names: tuple[str, ...]
+    count: Count
 
 
 def estimate_noise(
@@ -103,8 +106,9 @@ def estimate_noise(
             )
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
-        findings = diagnose(rows, opened.labels, estimated, opened.class_names, estimating.seed)
-    return NoiseEstimate(estimated, findings, opened.class_names)
+        count = count_wrong(rows, opened.labels, estimated)
+        findings = diagnose(rows, opened.labels, estimated, opened.class_names, estimating.seed, count)
+    return NoiseEstimate(estimated, findings, opened.class_names, count)
 
 
 def of_replicates(watch: Watch | None) -> Callable[[int, int], None] | None:
@@ -167,6 +171,7 @@ def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> bool:
                 "low": estimated.noise_rate_low,
                 "high": estimated.noise_rate_high,
             },
+            "count": noise.count.to_json(),
             "class_prior": estimated.class_prior.tolist(),
             "class_prior_low": listed(estimated.class_prior_low),
             "class_prior_high": listed(estimated.class_prior_high),

@@ -9,6 +9,7 @@ from trevision.runs.prepare import make_problem, prepare, read_source
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware
 from trevision.training.checkpoint import FolderStore
+from trevision.training.precision import settled_precision
 from trevision.training.progress import NoProgress, Progress
 from trevision.training.runtime import Runtime, launch
 
@@ -22,7 +23,10 @@ def predict_out_of_sample(run: RunFolder, progress: Progress | None = None) -> N
     data, _ = prepare(dataset, settings, hardware.accelerator)
     # An interrupted command continues, as `fit` does.
     store = FolderStore(run.path / "checkpoints")
-    fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
-    problem = make_problem(source, settings, data, Runtime(fabric, store, progress or NoProgress()))
+    network = run.card.network
+    precision = settled_precision(hardware.precision, network, hardware.accelerator)
+    fabric = launch(hardware.accelerator, hardware.devices, precision)
+    runtime = Runtime(fabric, store, progress or NoProgress(), precision)
+    problem = make_problem(source, settings, network, data, runtime)
     run.save_out_of_sample(cross_fit(problem), data)
     store.clear()

@@ -1,0 +1,268 @@
+"""How many labels are wrong, by two readings of the same probabilities, and whether they tell it at all.
+
+If mistakes depend on the class alone, T counts them. Mistakes that follow the content of a row (near a
+boundary, in a group of rows, by a keyword) look like right labels to T. The model may disagree with such a
+label, but it disagrees also with right labels of rows that are hard. docs/estimate.md has the rules, and
+docs/panel.md how often they held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from trevision.estimation.from_probabilities import Estimate
+from trevision.estimation.rows import ProbabilityRows, RowSource
+
+TOLD, NOT_TOLD = "told", "cannot be told from the labels alone"
+
+LEAST_EXPLAINED = 0.45
+"""The share of the model's disagreements that T must explain."""
+MOST_OPEN = 0.2
+"""The share of rows whose class may stay open. With more of them T is an extrapolation."""
+MOST_OPEN_PER_WRONG = 0.75
+"""Rows whose class stays open, for each label that T calls wrong: more could hide as many mistakes."""
+WORST_CONDITION = 10.0
+"""The condition number of T from which on small errors of the probabilities move the count."""
+HARDLY_ANY = 0.25
+"""The share of the disagreements below which T has explained hardly any."""
+
+# A part of the disagreements that T does not explain is added to the interval: a third of them where nearly
+# every row's class is clear, all where open rows are about half as many as wrong labels. Below, half of that.
+LEAST_ADDED = 0.3
+FIRST_OPEN, LAST_OPEN = 0.25, 0.55
+SHARE_BELOW = 0.5
+
+WIDE = 0.5
+"""The share added from which on an interval is called wide."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of wrong labels, by two readings, and whether it is known.
+
+    Attributes
+    ----------
+    rows : int
+        The number of labels.
+    level : float
+        Confidence of the intervals.
+    by_class : float
+        Wrong labels if mistakes depend on the class alone, from T.
+    by_class_low, by_class_high : float or None
+        The ends of its interval, for other rows of the same kind; None without a bootstrap.
+    by_model : int
+        Labels with which the model disagrees out of fold: another class is likelier.
+    open_rows : float
+        The expected number of rows whose likeliest clean class is not their class, by the model and T.
+    low, high : float or None
+        The interval of the number of wrong labels. Where the count is told, it covers `by_class`, other rows
+        and a part of the disagreements that T does not explain; else it spans both readings.
+    verdict : str
+        `told`, or `cannot be told from the labels alone`.
+    reason : str
+        Why, in a sentence.
+    at_least : bool
+        Whether `by_class` is rather too low than too high if the reason holds.
+
+    Examples
+    --------
+    >>> from trevision.estimation import estimate
+    >>> sure = np.repeat([[0.8, 0.2], [0.3, 0.7]], 500, axis=0)
+    >>> labels = np.repeat([0, 1, 0, 1], [400, 100, 150, 350])
+    >>> count = count_wrong(sure, labels, estimate(sure, labels))
+    >>> count.told, count.by_model, round(count.by_class)
+    (True, 250, 250)
+    """
+
+    rows: int
+    level: float
+    by_class: float
+    by_class_low: float | None
+    by_class_high: float | None
+    by_model: int
+    open_rows: float
+    low: float | None
+    high: float | None
+    verdict: str
+    reason: str
+    at_least: bool = True
+
+    @property
+    def told(self) -> bool:
+        """Whether the number is known well enough to be printed as such."""
+        return self.verdict == TOLD
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the interval reaches far towards the labels that the model disagrees with."""
+        return self.by_model > self.by_class and _share_added(self.open_rows, self.by_class) > WIDE
+
+    def headline(self) -> str:
+        """How many labels are wrong, or that it cannot be told, in a sentence without its full stop."""
+        share = f"{self.by_class / self.rows:.1%}"
+        if self.told:
+            condition = " if mistakes depend on the class alone" if self.is_wide else ""
+            interval = ""
+            if self.low is not None and self.high is not None:
+                interval = f"; {self.level:.0%} interval {self.low:,.0f} to {self.high:,.0f}"
+            return (
+                f"about {self.by_class:,.0f} of {self.rows:,} labels are wrong{condition} ({share}{interval})"
+            )
+        return f"how many of {self.rows:,} labels are wrong {self.verdict}"
+
+    def readings(self) -> str:
+        """Both numbers, in a sentence."""
+        lead = "At least about" if self.at_least else "About"
+        interval = ""
+        if self.by_class_low is not None and self.by_class_high is not None:
+            interval = f" ({self.by_class_low:,.0f} to {self.by_class_high:,.0f})"
+        return (
+            f"{lead} {self.by_class:,.0f}{interval}, if mistakes depend on the class alone; the model, which "
+            f"has not seen them, disagrees with {self.by_model:,} labels."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields and both sentences, as result files have them."""
+        return asdict(self) | {"headline": self.headline(), "readings": self.readings()}
+
+
+def count_wrong(
+    noisy_probs: ArrayLike | RowSource,
+    noisy_labels: ArrayLike,
+    estimate: Estimate,
+    other_disagreements: float | None = None,
+) -> Count:
+    """Count wrong labels by T and by the model's disagreement, and say whether the count is known.
+
+    Parameters
+    ----------
+    noisy_probs : array-like of shape (n, C)
+        P(noisy | x) for rows that the model was not trained on, as for `estimate`.
+    noisy_labels : array-like of shape (n,)
+        The labels given, as codes.
+    estimate : Estimate
+        T, estimated from them.
+    other_disagreements : float or None
+        With how many of these labels a model of another kind disagrees, out of fold. No model can predict
+        mistakes that depend on the class alone, so fewer disagreements than T counts refute T.
+
+    Returns
+    -------
+    Count
+
+    Examples
+    --------
+    Labels that a model predicts almost surely may follow a rule that is often wrong:
+
+    >>> from trevision.estimation import estimate
+    >>> probs = np.repeat([[0.98, 0.02], [0.02, 0.98]], 500, axis=0)
+    >>> labels = np.repeat([0, 1], 500)
+    >>> count_wrong(probs, labels, estimate(probs, labels, bootstrap=0)).verdict
+    'cannot be told from the labels alone'
+    """
+    rows = ProbabilityRows(noisy_probs, noisy_labels)
+    disagrees, sureness = 0, 0.0
+    for probs, labels, _ in rows.chunks():
+        disagrees += int((probs.argmax(axis=1) != labels).sum())
+        sureness += float(estimate.clean_posterior(probs).max(axis=1).sum())
+    number = len(rows)
+    opened = max(0.0, number - sureness)
+    by_class = number * estimate.noise_rate
+    reason, at_least = _doubt(estimate, by_class, disagrees, opened, other_disagreements)
+    low, high = _interval(estimate, by_class, disagrees, opened, told=reason is None)
+    ends = estimate.noise_rate_low, estimate.noise_rate_high
+    return Count(
+        rows=number,
+        level=estimate.level,
+        by_class=by_class,
+        by_class_low=None if ends[0] is None else number * ends[0],
+        by_class_high=None if ends[1] is None else number * ends[1],
+        by_model=disagrees,
+        open_rows=opened,
+        low=low,
+        high=high,
+        verdict=TOLD if reason is None else NOT_TOLD,
+        reason=reason or _why_told(by_class, disagrees),
+        at_least=at_least,
+    )
+
+
+def _doubt(
+    estimate: Estimate, by_class: float, disagrees: int, opened: float, other: float | None
+) -> tuple[str | None, bool]:
+    """Why the count cannot be told, or None; and whether T counts too few rather than too many."""
+    transition, number = estimate.transition, estimate.rows
+    if other is not None and (estimate.noise_rate_low or estimate.noise_rate) * number > other + _spread(
+        other, number, estimate.level
+    ):
+        return (
+            f"a model of another kind disagrees with {other:,.0f} labels only, fewer than T calls wrong: "
+            "mistakes follow the content of the rows, or T is off"
+        ), False
+    condition = float(np.linalg.cond(transition))
+    swapped = bool((transition.diagonal() < transition.max(axis=1)).any())
+    if not condition < WORST_CONDITION or swapped:
+        what = (
+            "one class is labelled as another more often than rightly"
+            if swapped
+            else (f"small errors of the probabilities grow {condition:,.0f}-fold")
+        )
+        return f"T is next to useless, since {what}", False
+    if by_class < HARDLY_ANY * disagrees or disagrees == 0:
+        return (
+            "hardly any mistake depends on the class alone, and mistakes that follow the content of a row "
+            "(by a keyword, near a boundary) look like right labels"
+        ), True
+    if opened > MOST_OPEN * number:
+        return (
+            f"the model leaves the class of too many rows open ({opened / number:.0%}), so that wrong labels "
+            "and rows that are hard to tell look alike"
+        ), False
+    explains_enough = by_class >= LEAST_EXPLAINED * disagrees
+    if not explains_enough or opened > MOST_OPEN_PER_WRONG * by_class:
+        return (
+            f"T explains {min(1.0, by_class / disagrees):.0%} of the labels that the model disagrees with, "
+            f"and the class of about {opened:,.0f} rows stays open: the others may be wrong labels, or hard "
+            "rows"
+        ), not explains_enough
+    return None, True
+
+
+def _why_told(by_class: float, disagrees: int) -> str:
+    explained = min(1.0, by_class / disagrees)
+    return f"mistakes that depend on the class alone explain {explained:.0%} of the model's disagreements"
+
+
+def _interval(
+    estimate: Estimate, by_class: float, disagrees: int, opened: float, told: bool
+) -> tuple[float | None, float | None]:
+    if estimate.noise_rate_low is None or estimate.noise_rate_high is None:
+        return None, None
+    number = estimate.rows
+    low, high = number * estimate.noise_rate_low, number * estimate.noise_rate_high
+    spread = _spread(disagrees, number, estimate.level)
+    unexplained = max(0.0, disagrees - by_class)
+    share = 1.0
+    if told:
+        share = _share_added(opened, by_class)
+        low = max(0.0, low - SHARE_BELOW * share * unexplained)
+        high = high + share * unexplained
+    if share == 1.0:
+        low, high = min(low, disagrees - spread), max(high, disagrees + spread)
+    return max(0.0, min(low, by_class)), min(float(number), max(high, by_class))
+
+
+def _share_added(opened: float, by_class: float) -> float:
+    """The share of the disagreements that T does not explain by which the interval grows."""
+    share = (opened / max(by_class, 1e-9) - FIRST_OPEN) / (LAST_OPEN - FIRST_OPEN)
+    return float(np.clip(share, LEAST_ADDED, 1.0))
+
+
+def _spread(found: float, number: int, level: float) -> float:
+    """Half the width of the interval of a count that was seen `found` times in `number` rows."""
+    return float(ndtri((1 + level) / 2) * np.sqrt(max(found, 1.0) * max(0.0, 1 - found / number)))

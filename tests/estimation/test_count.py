@@ -1,0 +1,104 @@
+"""The count of wrong labels: both readings, its verdict, and its interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trevision import noise
+from trevision.estimation import NOT_TOLD, count_wrong, estimate
+from trevision.issues import find_label_issues
+
+TRUE = np.array([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.0, 0.3, 0.7]])
+
+
+def planted(seed: int = 0, hardest: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P(noisy | x), given labels and true ones of 3,000 rows; mistakes depend on the class alone.
+
+    Rows differ: the surest surely belong to their class, the `hardest` belong to another with this
+    probability. Where no row is sure, T is not identified.
+    """
+    rng = np.random.default_rng(seed)
+    likeliest = rng.integers(3, size=3000)
+    doubt = hardest * rng.random(3000) ** 2
+    posterior = np.repeat(doubt[:, None] / 2, 3, axis=1)
+    posterior[np.arange(3000), likeliest] = 1 - doubt
+    true = (posterior.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
+    return posterior @ TRUE, noise.corrupt(true, TRUE, random_state=rng), true
+
+
+def overlapping(rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes that overlap: labels drawn from P(x), so that nothing in them is class-conditional."""
+    rng = np.random.default_rng(1)
+    first = 1 / (1 + np.exp(-rng.normal(scale=3, size=rows)))
+    return np.stack([first, 1 - first], axis=1), (rng.random(rows) > first).astype(int)
+
+
+def test_class_conditional_mistakes_are_told_and_the_interval_holds_the_truth_nine_times_in_ten() -> None:
+    held = 0
+    for seed in range(20):
+        probs, given, true = planted(seed)
+        count = count_wrong(probs, given, estimate(probs, given, bootstrap=40))
+        assert count.told, count.reason
+        held += count.low <= (given != true).sum() <= count.high
+    assert held >= 16  # 90% of 20 are 18; fewer than 16 have a probability of 4%
+
+
+def test_the_count_has_both_readings_and_prints_its_interval() -> None:
+    probs, given, _ = planted()
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=40))
+    assert count.by_model == sum(int(row.argmax()) != label for row, label in zip(probs, given, strict=True))
+    assert f"{count.low:,.0f} to {count.high:,.0f}" in count.headline()
+
+
+def test_the_interval_holds_that_of_sampling_and_grows_little_where_classes_are_clear() -> None:
+    probs, given, _ = planted(hardest=0.03)
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=40))
+    assert count.low <= count.by_class_low <= count.by_class_high <= count.high
+    assert count.high - count.low < 1.5 * (count.by_class_high - count.by_class_low)
+
+
+def test_labels_that_follow_the_rows_cannot_be_told() -> None:
+    probs, given = overlapping()
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
+    assert count.verdict == NOT_TOLD
+    assert count.low <= count.by_class
+    assert count.by_model <= count.high
+    assert "cannot be told" in count.headline()
+    assert "At least about" in count.readings()
+
+
+def test_labels_that_are_predicted_surely_are_never_told_to_be_right() -> None:
+    given = np.repeat([0, 1], 400)
+    probs = np.eye(2)[given] * 0.98 + 0.01
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
+    assert not count.told
+    assert count.by_model == 0
+
+
+def test_a_model_of_another_kind_that_predicts_the_mistakes_refutes_the_count() -> None:
+    probs, given, _ = planted()
+    noisy = estimate(probs, given, bootstrap=20)
+    assert count_wrong(probs, given, noisy, other_disagreements=900).told
+    refuted = count_wrong(probs, given, noisy, other_disagreements=100)
+    assert not refuted.told
+    assert "another kind" in refuted.reason
+
+
+@pytest.mark.parametrize("make", [lambda: planted()[:2], overlapping])
+def test_the_order_does_not_depend_on_the_bootstrap(make) -> None:
+    probs, given = make()
+    without, with_ends = (find_label_issues(probs, given, bootstrap=number) for number in (0, 20))
+    assert (without.order == with_ends.order).all()
+    assert without.count.low is None
+    assert with_ends.count.low is not None
+
+
+def test_the_top_can_be_asked_for_and_no_suspect_is_suggested_the_label_it_has() -> None:
+    probs, given = overlapping()
+    issues = find_label_issues(probs, given, bootstrap=0, top=1500)
+    assert issues.suspect.sum() == 1500
+    assert issues.suspect[issues.order[:1500]].all()
+    assert (issues.suggested != issues.given)[issues.suspect].all()
+    with pytest.raises(ValueError, match="top must be a number of labels to list, 0 or more, got -1"):
+        find_label_issues(probs, given, bootstrap=0, top=-1)

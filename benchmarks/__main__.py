@@ -9,12 +9,15 @@ NAMES = (
     "wide_table",
     "own_data",
     "any_model",
+    "dense_noise",
     "real_noise",
     "models",
     "startup",
     "annotators",
     "audit",
     "sparse_text",
+    "uneven",
+    "panel",
 )
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class Recorder(Callback):
 
 
 def fitted(blobs, *callbacks: Callback, **choices: Any) -> TRevisionClassifier:
+    choices = {"method": "reweight-r", **choices}
     model = TRevisionClassifier(schedule=SHORT, random_state=0, callbacks=list(callbacks), **choices)
     return model.fit(blobs.x[:200], blobs.noisy[:200])
 

@@ -34,22 +34,23 @@ from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.answered import check_choices_for_answers, learn_from_answers
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import Options
-from trevision.methods.problem import Learned, NetworkMaker, network_seed
+from trevision.methods.problem import Learned, network_seed
 from trevision.methods.registry import check_options, find_method, pose
-from trevision.methods.schedules import Schedule, schedule_for
+from trevision.methods.schedules import Schedule, colour_network, schedule_for
 from trevision.networks.choose import build, choose
 from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
 from trevision.training.evaluate import class_probs
-from trevision.training.inputs import standardise_for
+from trevision.training.inputs import NetworkMaker, standardise_for
 from trevision.training.model import NoisyLabelModel
 from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
+from trevision.training.precision import settled_precision
 from trevision.training.progress import LineProgress
-from trevision.training.runtime import Runtime, launch
+from trevision.training.runtime import Runtime, is_cpu, launch
 
 Network = str | nn.Module | Callable[[], nn.Module]
 
-DEFAULT_METHOD = "reweight-r"
+DEFAULT_METHOD = "auto"
 
 
 # Without type information of scikit-learn, its classes are Any to a type checker.
@@ -61,12 +62,14 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
 
     Parameters
     ----------
-    method : str, default="reweight-r"
-        The learning method: `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`, `volminnet`,
-        `tv`, `forward`, `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`.
+    method : str, default="auto"
+        The learning method: `auto`, `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`,
+        `volminnet`, `tv`, `forward`, `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`. `auto`
+        corrects by T only where held-out noisy labels speak for it, and else trains plainly.
     network : None, str, nn.Module or callable, default=None
-        None chooses by the shape of the data. A str is a name: `lenet`, `resnet8`, `resnet18`, `resnet34`,
-        `resnet50` or `mlp`. Your own module, or a function that makes it, must map a batch to logits (n, C).
+        None chooses by the shape of the data and, for small colour images on a CPU, by the schedule.
+        A str is a name: `lenet`, `resnet8`, `resnet18`, `resnet34`, `resnet50`, `narrow`, `wide` or `mlp`.
+        Your own module, or a function that makes it, must map a batch to logits (n, C).
     schedule : str or Schedule, default="quick"
         How long and how fast to train: `quick`, `strong`, `paper`, or a `Schedule` of your own.
     revision : str or None, default=None
@@ -92,7 +95,8 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
         Whether inputs are shifted and scaled by the training rows' mean and standard deviation: images by
         channel, tables by column.
     accelerator, devices, precision
-        Handed to Lightning Fabric.
+        Handed to Lightning Fabric. The precision `auto` is `bf16-mixed` for the networks `narrow` and `wide`
+        on a CPU that is faster by it, else `32-true`.
     random_state : int, RandomState or None, default=None
         Seed of the split, initial weights and batches.
     verbose : int, default=0
@@ -117,6 +121,8 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
         Why the training ended.
     warnings_ : list of str
         Doubts about the result, in sentences.
+    correction_reason_ : str
+        For `auto`: which correction was made, and why, with numbers; else empty.
     annotators_ : Annotators or None
         With several labels a row: T of each annotator, how often each is right, and P(clean) of every row.
         `transition_matrix_` is then that of the crowd.
@@ -165,7 +171,7 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
         standardise: bool = True,
         accelerator: str = "auto",
         devices: int = 1,
-        precision: str = "32-true",
+        precision: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback] | None = None,
@@ -282,10 +288,11 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
             weights=weights,
         )
         data = replace(data, **self._trusted_set(clean_X, clean_y))
-        schedule = self.schedule
+        schedule, network = self.schedule, self._network_name(tuple(x.shape[1:]))
         if isinstance(schedule, str):
-            schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes)
-        fabric = launch(self.accelerator, self.devices, self.precision)
+            schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes, network)
+        precision = settled_precision(self.precision, network, self.accelerator)
+        fabric = launch(self.accelerator, self.devices, precision)
         watch = Several([LineProgress()] if self.verbose else [])
         watch.observers += callbacks if fabric.is_global_zero else []
         problem = pose(
@@ -435,10 +442,7 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        name = CUSTOM_NETWORK
-        if self.network is None or isinstance(self.network, str):
-            name = self.network or choose(self.shape_)
-        card = ModelCard(name, self.shape_, self.classes_)
+        card = ModelCard(self._network_name(self.shape_), self.shape_, self.classes_)
         save_model(
             folder / "model.safetensors",
             self.model_,
@@ -451,6 +455,7 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
             "history": self.history_,
             "stopped_because": self.stopped_because_,
             "warnings": self.warnings_,
+            "correction_reason": self.correction_reason_,
             "noise_rate": self.noise_rate_,
             "dataset_columns": self.dataset_columns_,
         }
@@ -489,6 +494,7 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
         model.history_ = fitted.get("history", [])
         model.stopped_because_ = fitted.get("stopped_because", "")
         model.warnings_ = fitted.get("warnings", [])
+        model.correction_reason_ = fitted.get("correction_reason", "")
         model.noise_rate_ = fitted.get("noise_rate")
         model.dataset_columns_ = fitted.get("dataset_columns")
         model.out_of_sample_ = None
@@ -500,6 +506,7 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
         self.history_ = learned.history
         self.stopped_because_ = learned.stopped_because
         self.warnings_ = learned.warnings
+        self.correction_reason_ = "" if learned.choice is None else learned.choice["reason"]
         self.noise_rate_ = learned.noise_rate
 
     def _keep_model(self, model: NoisyLabelModel, initial: np.ndarray, transition: np.ndarray) -> None:
@@ -538,10 +545,20 @@ class TRevisionClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # ty
             raise ValueError(f"clean_X and clean_y must be of one length, got {len(rows)} and {len(codes)}")
         return {"trusted_x": rows, "trusted_y": torch.from_numpy(codes)}
 
+    def _network_name(self, shape: tuple[int, ...]) -> str:
+        """The network's name, chosen if the user names none; "custom" for a network of the user's own."""
+        if isinstance(self.network, str):
+            return self.network
+        if self.network is not None:
+            return CUSTOM_NETWORK
+        if isinstance(self.schedule, str) and is_cpu(self.accelerator):
+            return choose(shape, colour_network(self.schedule))
+        return choose(shape)
+
     def _network_maker(self, shape: tuple[int, ...], seed: int) -> NetworkMaker:
         network, classes = self.network, len(self.classes_)
         if network is None or isinstance(network, str):
-            name = network or choose(shape)
+            name = self._network_name(shape)
             return lambda number=0: build(name, shape, classes, network_seed(seed, number))
         if isinstance(network, nn.Module):
             return lambda number=0: copy.deepcopy(network)

@@ -64,7 +64,7 @@ def test_a_run_folder_holds_what_it_promises(finished):
         "method", "seed", "noise", "test_accuracy", "initial_transition_error", "transition_error",
         "noisy_validation_accuracy", "seconds", "stopped_because", "versions",
     } <= result.keys()  # fmt: skip
-    assert (result["method"], result["seed"], result["noise"]) == ("reweight-r", 5, "pair-30")
+    assert (result["method"], result["seed"], result["noise"]) == ("auto", 5, "pair-30")
     learnt = np.loadtxt(folder / "transition.csv", delimiter=",")
     assert result["transition_error"] == pytest.approx(transition_error(learnt, pair_flip(4, 0.3)), abs=1e-5)
     assert result["test_accuracy"] > 0.9
@@ -206,7 +206,7 @@ def test_what_is_known_of_t_comes_from_words_and_files(blobs_file, tmp_path, cap
 def test_a_runaway_of_slack_is_told_on_the_terminal_and_in_the_result(finished, capsys):
     here(
         "fit", finished / "blobs.npz", "--noise", "pair-30", "--out", finished / "away",
-        "--revision", "slack", "--lr-transition", "1e-3",
+        "--method", "reweight-r", "--revision", "slack", "--lr-transition", "1e-3",
     )  # fmt: skip
     assert "ran away" in capsys.readouterr().err
     result = json.loads((finished / "away" / "result.json").read_text())
@@ -265,7 +265,7 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
         "prior and slack": (["fit", good, "--prior", "dominant", "--revision", "slack"], "simplex or frozen"),
         "prior's method": (
             ["fit", good, "--prior", "dominant", "--method", "standard"],
-            "a choice of backward, forward",
+            "a choice of auto, backward, forward",
         ),
         "empty T": (["fit", good, "--noise", folder / "empty.npy"], "empty.npy: the file is empty"),
         "complex T": (["fit", good, "--noise", folder / "complex.npy"], "real numbers, got complex128"),

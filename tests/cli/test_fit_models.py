@@ -164,7 +164,7 @@ def test_if_the_network_is_likeliest_it_is_trained_as_ever(folder, tmp_path, mon
     command(*fit, "--model", "network", "--out", tmp_path / "network")
     auto, network = (result_of(tmp_path / name) for name in ("auto", "network"))
     assert auto["model"] == "network"
-    assert auto["method"] == "reweight-r"
+    assert auto["method"] == "auto"
     assert [each["name"] for each in auto["models"] if "error" in each] == [*CANDIDATES]
     assert sum("could not be fitted" in warning for warning in auto["warnings"]) == 3
     assert "models" not in network

@@ -29,6 +29,7 @@ SCHEDULE = replace(
     noisy_posterior=Phase(6, lr=0.02, batch_size=32),
     classifier=Phase(8, lr=0.02, batch_size=32, decay="one-cycle"),
     revision=Phase(3, optimizer="adam", lr=1e-4, lr_transition=1e-3, batch_size=32),
+    guarded=False,  # the guard is judged in test_guard.py
 )
 
 
@@ -69,8 +70,8 @@ def test_corrected_methods_beat_plain_cross_entropy_under_asymmetric_noise(accur
 
 def test_all_methods_share_one_budget_or_less_and_say_which_epoch_they_chose(blobs):
     for method in ("standard", *CORRECTED):
-        if method == "recursive":
-            continue  # its rounds take what they need; see test_recursive.py
+        if method in ("recursive", "auto"):
+            continue  # rounds and comparisons take what they need; see test_recursive.py and test_auto.py
         learned = learn(blobs, method)
         # What trains a fresh network has stage 1 beside it, for T-hat alone.
         beside = "noisy-posterior" if method in ("gce", "sce") else None
@@ -304,3 +305,25 @@ def test_a_run_away_is_told_of_beyond_a_tenth_and_not_below(blobs):
         furthest.append(max(abs(s - 1) for s in sums))
         assert learned.transition_ran_away == (furthest[-1] > 0.1)
     assert furthest[0] < 0.1 < furthest[1] < 0.5
+
+
+def test_colour_networks_have_schedules_of_their_own_and_other_networks_keep_theirs():
+    quick, strong = (
+        schedule_for(name, "cifar10", 45_000, 10, net)
+        for name, net in {"quick": "narrow", "strong": "wide"}.items()
+    )
+    assert (quick.estimator, strong.estimator) == ("latent", "latent")
+    assert strong.whole_epochs > quick.whole_epochs
+    assert quick.classifier.augmentation == "shift-flip"
+    assert schedule_for("quick", "photos", 3000, 10, "narrow").classifier.augmentation == "shift"
+    for name in ("quick", "strong", "paper"):
+        assert schedule_for(name, "cifar10", 18_000, 10, "resnet8") == schedule_for(
+            name, "cifar10", 18_000, 10
+        )
+    assert schedule_for("paper", "cifar10", 45_000, 10, "wide") == schedule_for(
+        "paper", "cifar10", 45_000, 10
+    )
+    # Few rows: smaller batches at a rate in proportion, and more epochs.
+    few = schedule_for("quick", "photos", 2700, 10, "narrow").classifier
+    assert few.lr / few.batch_size == quick.classifier.lr / quick.classifier.batch_size
+    assert few.epochs * 2700 / few.batch_size >= 800

@@ -58,7 +58,7 @@ def test_rounds_bring_a_poor_start_near_the_sampling_floor(blobs):
     before = transition_error(learned.initial_transition, blobs.transition)
     after = transition_error(learned.transition, blobs.transition)
     floor = transition_error(counted_transition(blobs.clean, blobs.noisy, 4), blobs.transition)
-    assert before > 3 * floor
+    assert before > 2 * floor
     # 1,080 of the 1,200 rows that the floor counts are trained on, and their classes overlap a little.
     assert after < 1.6 * floor
     assert learned.selected["test_accuracy"] > 0.95

@@ -92,7 +92,9 @@ def test_choices_that_contradict_the_released_loss_are_refused(options, message)
 
 @pytest.mark.parametrize("method", ["forward-r", "reweight", "standard"])
 def test_the_released_loss_is_refused_for_other_methods(method):
-    with pytest.raises(ValueError, match=f"revision_loss is a choice of reweight-r, got method {method}"):
+    with pytest.raises(
+        ValueError, match=f"revision_loss is a choice of auto, reweight-r, got method {method}"
+    ):
         check_options(Options(revision_loss="released"), method)
 
 

@@ -137,7 +137,9 @@ def test_choices_make_a_row_of_their_own_without_a_published_number():
     for wrong in ("reweight-x", "reweight-r:speed=3", "reweight-r:revision=loose"):
         with pytest.raises(ValueError, match="must"):
             make_plan("table1", "mnist", (wrong,))
-    with pytest.raises(ValueError, match="reweight_gradient is a choice of reweight-r, got method forward-r"):
+    with pytest.raises(
+        ValueError, match="reweight_gradient is a choice of auto, reweight-r, got method forward-r"
+    ):
         make_plan("table1", "mnist", ("forward-r:reweight-gradient=live",))
 
 

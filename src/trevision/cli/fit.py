@@ -104,6 +104,8 @@ def fit(
         rows.append(("epochs, seconds", f"{result['epochs']}, {result['seconds']:.0f}"))
         rows.append(("ended because", result["stopped_because"]))
     console.print(table(["", str(out)], rows))
+    if "choice" in result:
+        console.print(f"Correction: {result['choice']['reason']}.", soft_wrap=True)
     if "correction" in result:
         console.print(f"Correction: {result['correction_reason']}.", soft_wrap=True)
     if finished_before:

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from trevision.losses import BackwardLoss, Reduction
+from trevision.methods.guard import conclude_guarded
 from trevision.methods.method import Method
 from trevision.methods.problem import Learned, Problem
-from trevision.methods.stages import conclude, estimate_transition, fit_noisy_posterior, train_classifier
+from trevision.methods.stages import estimate_transition, fit_noisy_posterior, train_classifier
 
 
 def fit(problem: Problem) -> Learned:
@@ -24,7 +25,7 @@ def fit(problem: Problem) -> Learned:
         return corrected
 
     trained = train_classifier(problem, posterior, initial, objective, weighted=True)
-    return conclude(problem, initial, [posterior, trained])
+    return conclude_guarded(problem, initial, [posterior, trained])
 
 
 BACKWARD = Method("backward", fit, options=("prior",))

@@ -89,8 +89,7 @@ def cross_fit(
     data, folds = problem.data, folds or problem.schedule.folds
     if len(data.train_x) < 2:
         raise ValueError("predictions out of sample need at least 2 training rows, got 1")
-    train_fold = fold_of(data.train_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 3]))
-    valid_fold = fold_of(data.valid_y.cpu().numpy(), folds, np.random.default_rng([problem.seed, 4]))
+    train_fold, valid_fold = fold_assignment(problem, folds)
     train_probs = np.empty((len(train_fold), data.num_classes), dtype=np.float32)
     valid_probs = np.empty((len(valid_fold), data.num_classes), dtype=np.float32)
     history: list[dict[str, Any]] = []
@@ -111,6 +110,16 @@ def cross_fit(
             if len(unseen):
                 probs[unseen] = predicted_probs(part, trained, select_rows(x, unseen))
     return OutOfSample(train_probs, valid_probs, folds, history, tuple(doubts))
+
+
+def fold_assignment(problem: Problem, folds: int) -> tuple[np.ndarray, np.ndarray]:
+    """The fold of each training row and of each validation row."""
+    labels = (problem.data.train_y, problem.data.valid_y)
+    train_fold, valid_fold = (
+        fold_of(given.cpu().numpy(), folds, np.random.default_rng([problem.seed, number]))
+        for number, given in enumerate(labels, start=3)
+    )
+    return train_fold, valid_fold
 
 
 def stage_name(fold: int, prefix: str = "fold") -> str:

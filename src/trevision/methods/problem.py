@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trevision.data.noisy import NoisyData
-from trevision.estimation import Anchor, DualT, Estimator, default_estimator, find_estimator
+from trevision.estimation import Anchor, DualT, Estimator, Solution, default_estimator, find_estimator
 from trevision.methods.options import Options
 from trevision.methods.schedules import Schedule
 from trevision.prior import Prior
 from trevision.training.evaluate import Evaluation, Measure, measure_nothing
+from trevision.training.inputs import NetworkMaker
 from trevision.training.model import NoisyLabelModel
 from trevision.training.runtime import Runtime
 
@@ -49,12 +50,6 @@ class OutOfSample:
         return np.concatenate([self.train_probs, self.valid_probs]), labels
 
 
-class NetworkMaker(Protocol):
-    """Makes the network to train. Each `number` gives the same network with other initial weights."""
-
-    def __call__(self, number: int = 0) -> nn.Module: ...
-
-
 def network_seed(seed: int, number: int) -> int:
     """The seed of network `number` of a run: the run's own for 0, else a seed that no other run uses."""
     if number == 0:
@@ -64,11 +59,12 @@ def network_seed(seed: int, number: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class EstimatedTransition:
-    """T-hat, the seconds its estimation took, and doubts about it."""
+    """T-hat, the seconds its estimation took, doubts about it, and the estimator's own solution."""
 
     matrix: np.ndarray
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    solution: Solution | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +159,10 @@ class Learned:
         The share of wrong labels that the method assumed, if it needs one.
     seconds_estimating : float
         Seconds spent estimating T. Epochs in `history` have seconds of their own.
+    guard : list of dict
+        What a guarded schedule compared on noisy validation labels, and whether it kept what was trained.
+    choice : dict or None
+        For a method that chooses a correction: its `correction`, the `reason` in words, and the `scores`.
     """
 
     model: NoisyLabelModel
@@ -175,6 +175,8 @@ class Learned:
     transition_ran_away: bool = False
     noise_rate: float | None = None
     seconds_estimating: float = 0.0
+    guard: list[dict[str, Any]] = field(default_factory=list)
+    choice: dict[str, Any] | None = None
 
 
 Objective = Callable[..., Tensor]

@@ -27,10 +27,10 @@ from scipy.stats import chi2
 
 from trevision.estimation import LATENT, LatentFit, ProbabilityRows, pooled_transition
 from trevision.methods.cross_fit import cross_fit
+from trevision.methods.guard import conclude_guarded
 from trevision.methods.method import Method
 from trevision.methods.problem import Learned, OutOfSample, Problem
 from trevision.methods.stages import (
-    conclude,
     estimate_transition,
     fit_noisy_posterior,
     train_anew,
@@ -99,7 +99,7 @@ def fit(problem: Problem) -> Learned:
         best = step.transition
     rounds = replace(initial, seconds=seconds, warnings=(*initial.warnings, *doubts))
     trained = train_anew(problem, best, "classifier", problem.schedule.whole_epochs)
-    learned = conclude(problem, rounds, [posterior, trained])
+    learned = conclude_guarded(problem, rounds, [posterior, trained])
     first = len(posterior.history)
     with_rounds = learned.history[:first] + history + learned.history[first:]
     return replace(learned, history=with_rounds, stopped_because=f"{learned.stopped_because}; {ended}")

@@ -11,10 +11,12 @@ from trevision.declared import declared_in
 from trevision.files import did_you_mean
 from trevision.methods.method import Method
 from trevision.methods.options import Options
-from trevision.methods.problem import NetworkMaker, Problem
+from trevision.methods.problem import Problem
 from trevision.methods.schedules import Schedule
+from trevision.networks.mlp import MLP
 from trevision.prior import Prior, check_keeps_prior
 from trevision.training.evaluate import Measure, measure_nothing
+from trevision.training.inputs import NetworkMaker, set_up_by
 from trevision.training.runtime import Runtime
 
 METHODS: dict[str, Method] = declared_in("trevision.methods", Method)
@@ -99,7 +101,7 @@ def pose(
     check_options(options, method)
     problem = Problem(
         data=data,
-        make_network=make_network,
+        make_network=set_up_by(data, standardise, _with_dropout(make_network, schedule.dropout)),
         standardise=standardise,
         schedule=schedule.with_options(options, chosen.own_estimator),
         seed=seed,
@@ -111,6 +113,18 @@ def pose(
     _check_classes(problem, chosen)
     _check_prior(problem, chosen)
     return problem
+
+
+def _with_dropout(make_network: NetworkMaker, dropout: float) -> NetworkMaker:
+    """The networks that `make_network` makes, with the schedule's dropout if they are of the kind `mlp`."""
+
+    def made(number: int = 0) -> nn.Module:
+        network = make_network(number)
+        if isinstance(network, MLP):
+            network.dropout = max(network.dropout, dropout)
+        return network
+
+    return made
 
 
 def _check_classes(problem: Problem, method: Method) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from trevision.methods.guard import conclude_guarded
 from trevision.methods.method import Method
+from trevision.methods.objectives import reweight_objective
 from trevision.methods.problem import Learned, Problem
 from trevision.methods.stages import (
-    conclude,
     estimate_transition,
     fit_noisy_posterior,
-    reweight_objective,
     train_classifier,
 )
 
@@ -18,7 +18,7 @@ def fit(problem: Problem) -> Learned:
     initial = estimate_transition(problem, posterior)
     objective = reweight_objective(live_weight=False)
     trained = train_classifier(problem, posterior, initial, objective, weighted=True)
-    return conclude(problem, initial, [posterior, trained])
+    return conclude_guarded(problem, initial, [posterior, trained])
 
 
 REWEIGHT = Method("reweight", fit, options=("prior",), family="reweight")

@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,22 @@ from trevision import losses
 from trevision.admissible import penalty
 from trevision.data.rows import Rows, select_rows
 from trevision.estimation import Anchor, ProbabilityRows, Solution, counted_transition, trusted_transition
+from trevision.methods.objectives import forward_objective
 from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
 from trevision.prior import Parameterisation, Prior
 from trevision.training.evaluate import Evaluation, class_probs
-from trevision.training.loop import ALL_EPOCHS_DONE, Batch, Stage, StageResult, Step, run_stage
+from trevision.training.loop import (
+    ALL_EPOCHS_DONE,
+    Batch,
+    Stage,
+    StageResult,
+    Step,
+    run_stage,
+    start_unless_likelier,
+)
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
+from trevision.training.tracker import cpu_copy
 from trevision.transition import Transition
 
 # Rows of a transition matrix sum to 1. An unconstrained Delta T that has moved a row's sum by more than
@@ -102,7 +111,7 @@ def estimate_transition(problem: Problem, posterior: StageResult) -> EstimatedTr
     seconds = time.perf_counter() - began
     for message in doubts:
         warnings.warn(message, TransitionWarning, stacklevel=3)
-    return EstimatedTransition(initial, seconds, tuple(doubts))
+    return EstimatedTransition(initial, seconds, tuple(doubts), estimate)
 
 
 def _contradictions(problem: Problem, estimate: np.ndarray, initial: np.ndarray) -> Iterator[str]:
@@ -152,6 +161,23 @@ def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None
     return estimator.solve(rows, weights)
 
 
+def estimated_without(problem: Problem, left_out: np.ndarray, whole: EstimatedTransition) -> np.ndarray:
+    """T-hat from out-of-sample predictions of other rows than those `left_out`, a mask over all rows."""
+    assert problem.out_of_sample is not None
+    assert whole.solution is not None
+    data, prior = problem.data, problem.prior
+    probs, labels = problem.out_of_sample.rows(data)
+    rows = ProbabilityRows(probs[~left_out], labels[~left_out])
+    weights = None if data.weights is None else data.weights[~left_out]
+    if prior is not None and prior.constrains:
+        solution = problem.estimator.solve(rows, weights, knowledge=prior)
+        return prior.project(without_zeros(solution.transition, len(rows) * solution.class_prior))
+    # A start helps where a link is fitted; other estimators may tie it to their rows.
+    start = whole.solution if whole.solution.has_own_posterior else None
+    solution = problem.estimator.solve(rows, weights, start=start)
+    return without_zeros(solution.transition, len(rows) * solution.class_prior)
+
+
 def _known(transition: np.ndarray) -> Solution:
     """A solution for a T that was counted from known labels. Its class prior is not used."""
     return Solution(transition, np.full(len(transition), 1 / len(transition)))
@@ -193,6 +219,7 @@ def train_classifier(
     objective: Objective,
     *,
     weighted: bool,
+    name: str = "classifier",
 ) -> StageResult:
     """Train the network of stage 1 further, with a corrected loss and T-hat fixed (Algorithm 1, line 3).
 
@@ -209,6 +236,8 @@ def train_classifier(
     weighted : bool
         Whether the loss has weights that grow with the noise (Reweight, Backward); they may need a lower
         rate.
+    name : str, default="classifier"
+        The stage's name in checkpoints and progress.
 
     Returns
     -------
@@ -217,7 +246,7 @@ def train_classifier(
     """
     model = _continued(problem, posterior, initial, "frozen")
     phase = problem.schedule.classifier_through(initial.matrix, weighted=weighted)
-    return run_problem_stage(problem, "classifier", model, _corrected_step(objective), phase)
+    return run_problem_stage(problem, name, model, _corrected_step(objective), phase)
 
 
 def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
@@ -285,7 +314,7 @@ def revise(
     Returns
     -------
     StageResult
-        The selected epoch. The start is recorded as epoch 0.
+        The selected epoch. The start is recorded as epoch 0, and kept if a guarded schedule finds it better.
     """
     schedule, prior = problem.schedule, problem.prior
     model = _continued(problem, trained, initial, schedule.parameterisation)
@@ -346,33 +375,8 @@ def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[S
         warnings=messages,
         transition_ran_away=ran_away,
         seconds_estimating=initial.seconds,
+        guard=[told for result in results for told in result.guard],
     )
-
-
-def forward_objective(
-    logits: Tensor, noisy_labels: Tensor, matrix: Tensor, *, reduction: losses.Reduction = "mean"
-) -> Tensor:
-    """The Forward loss, for either stage."""
-    return losses.forward_nll(logits, noisy_labels, matrix, reduction=reduction)
-
-
-def reweight_objective(live_weight: bool) -> Objective:
-    """The Reweight loss, with the weight live or detached."""
-    return partial(losses.reweight_nll, live_weight=live_weight)
-
-
-def released_objective(problem: Problem, initial: EstimatedTransition) -> Objective:
-    """The loss of the authors' released revision; its n is the number of a batch's rows on one device."""
-    # Delta T is computed from the T that `forward` returned, so that processes average its gradient.
-    known = torch.tensor(initial.matrix, dtype=torch.float32).to(problem.runtime.fabric.device)
-
-    def objective(
-        logits: Tensor, noisy_labels: Tensor, matrix: Tensor, *, reduction: losses.Reduction = "mean"
-    ) -> Tensor:
-        delta = matrix - known
-        return losses.released_revision_nll(logits, noisy_labels, known, delta, reduction=reduction)
-
-    return objective
 
 
 def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
@@ -417,8 +421,14 @@ def run_problem_stage(
     evaluation: Evaluation | None = None,
     record_start: bool = False,
 ) -> StageResult:
-    """Train one stage of a problem, with `evaluation` or else the problem's own."""
+    """Train one stage of a problem, with `evaluation` or else the problem's own.
+
+    With `record_start` the stage goes on from a selected state. A guarded schedule then keeps that state
+    unless training made noisy validation labels likelier.
+    """
     # A batch cannot be larger than the data. A stage of zero epochs returns its start, so it is recorded.
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
     stage = Stage(name, model, step, phase, record_start=record_start or phase.epochs == 0)
-    return run_stage(stage, evaluation or problem.evaluation(), problem.runtime, problem.seed)
+    start = cpu_copy(model)
+    trained = run_stage(stage, evaluation or problem.evaluation(), problem.runtime, problem.seed)
+    return start_unless_likelier(trained, start) if record_start and problem.schedule.guarded else trained

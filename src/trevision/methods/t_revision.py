@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trevision.methods.guard import conclude_guarded
 from trevision.methods.method import Method
+from trevision.methods.objectives import forward_objective, released_objective, reweight_objective
 from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
 from trevision.methods.stages import (
-    conclude,
     estimate_transition,
     fit_noisy_posterior,
-    forward_objective,
-    released_objective,
     revise,
-    reweight_objective,
     train_classifier,
 )
 
@@ -48,7 +46,7 @@ def _fit(
     initial = estimate_transition(problem, posterior)
     trained = train_classifier(problem, posterior, initial, training, weighted=weighted)
     revised = revise(problem, trained, initial, revision(initial))
-    return conclude(problem, initial, [posterior, trained, revised])
+    return conclude_guarded(problem, initial, [posterior, trained, revised])
 
 
 FORWARD_R = Method(

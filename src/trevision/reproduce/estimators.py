@@ -75,7 +75,7 @@ def compare_estimators(
         if transition is not None and runtime.fabric.is_global_zero:
             write_transition(folder / f"transition-{name}.csv", transition)
     result = {
-        **described(settings, predicted.history, begun.dataset.notes),
+        **described(settings, predicted.history, begun.dataset.notes, runtime),
         "folds": predicted.folds,
         "transition_floor": transition_floor(data, truth),
         "estimates": estimates,

@@ -10,7 +10,7 @@ from trevision.files import did_you_mean
 from trevision.methods.options import Options
 from trevision.models.names import AUTO, MODELS, NETWORK
 from trevision.refit.registry import find_correction
-from trevision.runs.settings import Hardware, Models, Settings
+from trevision.runs.settings import Hardware, Models, Settings, usual_method
 
 
 class Unsaid(str):
@@ -24,7 +24,7 @@ UNSAID = Settings(
 
 
 def settle_model(source: str, settings: Settings, hardware: Hardware) -> Settings:
-    """The settings of a command line with the model that they mean.
+    """The settings of a command line with the model and the method that they mean.
 
     Where no model is said, tables and texts are learnt by `auto`, unless a flag asks for the network: one
     that only the network reads, or added noise.
@@ -67,6 +67,8 @@ def settle_model(source: str, settings: Settings, hardware: Hardware) -> Setting
             f"{why}; leave it out"
         )
     method, schedule = str(settings.method), str(settings.schedule)
+    if isinstance(settings.method, Unsaid):
+        method = usual_method(source, settings.reading)
     return replace(settings, method=method, schedule=schedule, models=replace(models, model=model))
 
 

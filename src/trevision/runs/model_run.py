@@ -174,11 +174,13 @@ def _network_probs(
 
         from trevision.models.network import network_probs
         from trevision.training.checkpoint import FolderStore
+        from trevision.training.precision import settled_precision
         from trevision.training.runtime import Runtime, launch
 
         if hardware.threads is not None:
             torch.set_num_threads(hardware.threads)
-        fabric = launch(hardware.accelerator, hardware.devices, hardware.precision)
+        precision = settled_precision(hardware.precision, "mlp", hardware.accelerator)
+        fabric = launch(hardware.accelerator, hardware.devices, precision)
         runtime = Runtime(fabric, FolderStore(folder / "checkpoints"), progress)
         return network_probs(shared, source, settings.schedule, runtime)
 

@@ -25,6 +25,7 @@ from trevision.training.evaluate import class_probs
 
 if TYPE_CHECKING:
     from trevision.runs.settings import Settings
+    from trevision.training.runtime import Runtime
 
 
 def summarise(
@@ -33,7 +34,7 @@ def summarise(
     """The contents of result.json."""
     selected = learned.selected
     return {
-        **described(settings, learned.history, data_notes, learned.seconds_estimating),
+        **described(settings, learned.history, data_notes, problem.runtime, learned.seconds_estimating),
         "test_accuracy": selected.get("test_accuracy"),
         **_against_truth(learned, settings, problem, truth),
         "starts_from_estimate": find_method(settings.method).starts_from_estimate,
@@ -44,6 +45,8 @@ def summarise(
         "selected_epoch": selected["epoch"],
         "stopped_because": learned.stopped_because,
         "transition_ran_away": learned.transition_ran_away,
+        "guard": learned.guard,
+        **({} if learned.choice is None else {"choice": learned.choice}),
         "warnings": learned.warnings,
     }
 
@@ -52,6 +55,7 @@ def described(
     settings: Settings,
     history: Sequence[dict[str, Any]],
     data_notes: Sequence[str],
+    runtime: Runtime,
     estimation_seconds: float = 0.0,
 ) -> dict[str, Any]:
     """The fields that every result has: what was run, for how long, by which code and on which machine."""
@@ -60,6 +64,7 @@ def described(
     return {
         "method": settings.method,
         **described_run(settings, seconds, data_notes, packages, threads),
+        "precision": runtime.precision,
         "epochs": sum("train_loss" in record for record in history),
     }
 

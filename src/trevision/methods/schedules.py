@@ -306,7 +306,7 @@ class ColourPlan:
     revision: int
 
 
-COLOUR = {"quick": ColourPlan("narrow", 8, 12, 3), "strong": ColourPlan("wide", 10, 16, 3)}
+COLOUR = {"quick": ColourPlan("narrow", 10, 24, 3), "strong": ColourPlan("wide", 10, 16, 3)}
 """The plans for the networks of `networks/colour.py`, by schedule."""
 
 COLOUR_ESTIMATOR, COLOUR_FOLDS = "latent", 3

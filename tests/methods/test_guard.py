@@ -9,7 +9,7 @@ import pytest
 from tests.methods.test_auto import SCHEDULE, learn
 
 from trevision import Schedule
-from trevision.methods import forward
+from trevision.methods import forward, t_revision
 from trevision.methods.problem import EstimatedTransition
 from trevision.methods.schedules import SCHEDULES, schedule_for
 from trevision.training.loop import StageResult, start_unless_likelier
@@ -39,6 +39,22 @@ def test_a_revision_that_makes_held_out_labels_less_likely_is_not_kept(blobs, me
     assert free.guard == []
     assert np.abs(free.transition - free.initial_transition).max() > 0.05
     assert guarded.selected["test_accuracy"] > free.selected["test_accuracy"]
+
+
+def test_a_delta_t_is_kept_where_it_mends_a_wrong_t_and_dropped_where_t_was_right(blobs, monkeypatch):
+    starts = {"right": 0.99 * blobs.transition + 0.0025, "wrong": 0.6 * blobs.transition + 0.1}
+    moving = Phase(20, optimizer="adam", lr=1e-4, lr_transition=0.02, batch_size=32)
+    schedule = replace(SCHEDULE, revision=moving, parameterisation="simplex", **ANCHORS)
+    kept = {}
+    for name, start in starts.items():
+        monkeypatch.setattr(t_revision, "estimate_transition", lambda *_, t=start: EstimatedTransition(t))
+        learned = learn(blobs, "forward-r", schedule=schedule)
+        (told,) = (each for each in learned.guard if each["stage"] == "Delta T")
+        kept[name] = told["kept"]
+        moved = np.abs(learned.transition - learned.initial_transition).max()
+        assert (moved > 1e-6) == told["kept"]
+        assert told["kept"] == (told["likelier_with_it"] > told["standard_error"])
+    assert kept == {"right": False, "wrong": True}
 
 
 def test_a_revision_that_makes_them_likelier_is_kept():

@@ -313,7 +313,8 @@ def test_colour_networks_have_schedules_of_their_own_and_other_networks_keep_the
         for name, net in {"quick": "narrow", "strong": "wide"}.items()
     )
     assert (quick.estimator, strong.estimator) == ("latent", "latent")
-    assert strong.whole_epochs > quick.whole_epochs
+    assert quick == strong  # they differ in the network alone
+    assert quick.guarded
     assert quick.classifier.augmentation == "shift-flip"
     assert schedule_for("quick", "photos", 3000, 10, "narrow").classifier.augmentation == "shift"
     for name in ("quick", "strong", "paper"):

@@ -27,7 +27,7 @@ import numpy as np
 
 from trevision.estimation import ProbabilityRows
 from trevision.methods.cross_fit import cross_fit, fold_assignment, stage_name
-from trevision.methods.guard import PARTS, Validation
+from trevision.methods.guard import PARTS, Validation, revise_guarded
 from trevision.methods.method import Method
 from trevision.methods.objectives import forward_objective, released_objective, reweight_objective
 from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
@@ -40,7 +40,6 @@ from trevision.methods.stages import (
     estimate_transition,
     estimated_without,
     fit_noisy_posterior,
-    revise,
     train_classifier,
 )
 from trevision.methods.trusted_transition import doubt_of_spread, doubt_of_transition
@@ -274,7 +273,7 @@ def _finish(
         tuned = continue_plainly(problem, trained, "fine-tuning", phase, record_start=True)
     else:
         initial = replace(initial, matrix=candidate.through(initial.matrix))
-        tuned = revise(problem, trained, initial, candidate.revision(problem, initial))
+        tuned = revise_guarded(problem, trained, initial, candidate.revision(problem, initial))
     learned = conclude(problem, initial, [posterior, trained, tuned])
     first = len(posterior.history)
     history = learned.history[:first] + before + learned.history[first:]

@@ -3,7 +3,7 @@
 A wrong T, or a loss that runs astray, can end far below plain training, and clean labels to notice it are
 missing. Noisy validation labels tell: through its own T, a correction must not make them clearly less likely
 than stage 1 did, and must not hit clearly fewer of them. If it does, plain training gets the same budget, and
-the likelier of the two is the result.
+the likelier of the two is the result. A Delta T must make them clearly likelier than T-hat does.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from trevision.data.folds import fold_of
-from trevision.methods.problem import EstimatedTransition, Learned, Problem
-from trevision.methods.stages import conclude, continue_plainly, predicted_probs
+from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
+from trevision.methods.stages import conclude, continue_plainly, predicted_probs, restored, revise
 from trevision.noise import FloatArray
 from trevision.refit.held_out import HeldOut, Score, score
 from trevision.refit.scoring import Gain, gain
@@ -28,6 +29,9 @@ PARTS = 5
 CLEARLY_LESS_LIKELY = 1.0
 CLEARLY_FEWER_HITS = 2.0
 """Standard errors by which a correction must be behind to be questioned."""
+
+CLEARLY_LIKELIER = 1.0
+"""Standard errors by which a Delta T must be ahead of T-hat to be kept."""
 
 LEAST_ROWS = 20
 """With fewer validation rows nothing is clear."""
@@ -67,6 +71,59 @@ class Validation:
         labels = self.task.labels
         hit, before = (each.held_out.argmax(axis=1) == labels for each in (ours, theirs))
         return gain(hit.astype(float), before.astype(float), self.task.row_weights)
+
+
+def revise_guarded(
+    problem: Problem, trained: StageResult, initial: EstimatedTransition, objective: Objective
+) -> StageResult:
+    """`revise`; a guarded schedule keeps Delta T only if noisy validation labels are clearly likelier by it.
+
+    The revision also trains the network further, which makes labels likelier whatever T does. So both T are
+    judged by the revised network, each with probabilities as sharp as suits it. Without Delta T the network
+    stays the revised one.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    trained : StageResult
+        The stage to continue from.
+    initial : EstimatedTransition
+        T-hat.
+    objective : Objective
+        The corrected loss, given T-hat + Delta T.
+
+    Returns
+    -------
+    StageResult
+        Its `guard` has the numbers.
+    """
+    revised = revise(problem, trained, initial, objective)
+    if not problem.schedule.guarded or problem.schedule.parameterisation == "frozen":
+        return revised
+    if revised.selected["epoch"] == 0 or len(problem.data.valid_y) < LEAST_ROWS:
+        return revised
+    model = restored(problem, revised)
+    assert model.transition is not None
+    matrix = model.transition.matrix.detach().double().numpy()
+    valid = Validation.of(problem)
+    with_delta = valid.score(revised, matrix, valid.score(revised, initial.matrix)).gain
+    told = {
+        "stage": "Delta T",
+        "kept": with_delta.is_clear(CLEARLY_LIKELIER),
+        "likelier_with_it": with_delta.mean,
+        "standard_error": with_delta.error,
+    }
+    if told["kept"]:
+        return replace(revised, guard=(*revised.guard, told))
+    start = torch.tensor(initial.matrix, dtype=torch.float32)
+    measured = problem.evaluation().measure(model, start)
+    return replace(
+        revised,
+        state=NoisyLabelModel.state_with_transition(revised.state, start),
+        selected=revised.selected | measured,
+        guard=(*revised.guard, told),
+    )
 
 
 def conclude_guarded(

@@ -296,24 +296,17 @@ def for_own_data(schedule: Schedule, rows: int) -> Schedule:
 SCHEDULES = {"paper": paper, "quick": quick, "strong": strong}
 
 
-@dataclass(frozen=True)
-class ColourPlan:
-    """The network of a schedule for colour images on a CPU, and the epochs of its stages."""
+COLOUR_NETWORKS = {"quick": "narrow", "strong": "wide"}
+"""The networks of `networks/colour.py`, by schedule; all else is the same in both."""
 
-    network: str
-    noisy_posterior: int
-    classifier: int
-    revision: int
-
-
-COLOUR = {"quick": ColourPlan("narrow", 10, 24, 3), "strong": ColourPlan("wide", 10, 16, 3)}
-"""The plans for the networks of `networks/colour.py`, by schedule."""
+COLOUR_EPOCHS = (10, 24, 3)
+"""Of noisy-posterior, classifier and revision."""
 
 COLOUR_ESTIMATOR, COLOUR_FOLDS = "latent", 3
 COLOUR_BATCH, COLOUR_RATE = 512, 1.0
 
 
-def colour(plan: ColourPlan, source: str, rows: int) -> Schedule:
+def colour(source: str, rows: int) -> Schedule:
     """A schedule for the networks that a CPU can train on colour images (docs/schedules.md).
 
     Stage 1 is as strong as the classifier's training: where classes look alike, a weak posterior takes doubt
@@ -337,27 +330,27 @@ def colour(plan: ColourPlan, source: str, rows: int) -> Schedule:
             **how,
         )
 
+    first, second, last = COLOUR_EPOCHS
     return Schedule(
-        noisy_posterior=trained(plan.noisy_posterior, 600),
-        classifier=trained(plan.classifier, 800),
-        revision=Phase(
-            plan.revision, optimizer="adam", lr=1e-4, lr_transition=1e-3, decay="one-cycle", **how
-        ),
+        noisy_posterior=trained(first, 600),
+        classifier=trained(second, 800),
+        revision=Phase(last, optimizer="adam", lr=1e-4, lr_transition=1e-3, decay="one-cycle", **how),
         parameterisation="simplex",
         select_by="last",
         estimator=COLOUR_ESTIMATOR,
         folds=COLOUR_FOLDS,
+        guarded=True,
     )
 
 
 def colour_network(schedule: str) -> str:
     """The network of a schedule for small colour images on a CPU."""
-    return COLOUR[schedule].network if schedule in COLOUR else "resnet18"
+    return COLOUR_NETWORKS.get(schedule, "resnet18")
 
 
 def has_colour_schedule(name: str, network: str | None) -> bool:
     """Whether the schedule `name` has a preset of its own for a network."""
-    return name in COLOUR and network in WIDTHS
+    return name in COLOUR_NETWORKS and network in WIDTHS
 
 
 def schedule_for(name: str, source: str, rows: int, num_classes: int, network: str | None = None) -> Schedule:
@@ -368,7 +361,7 @@ def schedule_for(name: str, source: str, rows: int, num_classes: int, network: s
     if name not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {name!r}")
     if has_colour_schedule(name, network):
-        return colour(COLOUR[name], source, rows)
+        return colour(source, rows)
     schedule = SCHEDULES[name](source, rows, num_classes)
     if source not in SOURCES and name != "paper":
         schedule = for_own_data(schedule, rows)

@@ -342,13 +342,7 @@ def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[S
         Model, T, history and warnings.
     """
     last = results[-1]
-    model = NoisyLabelModel.from_state(
-        problem.standardise,
-        problem.make_network(),
-        last.state,
-        problem.schedule.parameterisation,
-        problem.prior,
-    )
+    model = restored(problem, last)
     matrix = initial.matrix
     if model.transition is not None:
         matrix = model.transition.matrix.detach().double().numpy()
@@ -376,6 +370,17 @@ def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[S
         transition_ran_away=ran_away,
         seconds_estimating=initial.seconds,
         guard=[told for result in results for told in result.guard],
+    )
+
+
+def restored(problem: Problem, trained: StageResult) -> NoisyLabelModel:
+    """The model in the selected state of a stage, with the transition that the state has."""
+    return NoisyLabelModel.from_state(
+        problem.standardise,
+        problem.make_network(),
+        trained.state,
+        problem.schedule.parameterisation,
+        problem.prior,
     )
 
 

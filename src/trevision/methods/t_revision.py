@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trevision.methods.guard import conclude_guarded
+from trevision.methods.guard import conclude_guarded, revise_guarded
 from trevision.methods.method import Method
 from trevision.methods.objectives import forward_objective, released_objective, reweight_objective
 from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
 from trevision.methods.stages import (
     estimate_transition,
     fit_noisy_posterior,
-    revise,
     train_classifier,
 )
 
@@ -45,7 +44,7 @@ def _fit(
     posterior = fit_noisy_posterior(problem)
     initial = estimate_transition(problem, posterior)
     trained = train_classifier(problem, posterior, initial, training, weighted=weighted)
-    revised = revise(problem, trained, initial, revision(initial))
+    revised = revise_guarded(problem, trained, initial, revision(initial))
     return conclude_guarded(problem, initial, [posterior, trained, revised])
 
 

@@ -9,6 +9,7 @@ NAMES = (
     "wide_table",
     "own_data",
     "any_model",
+    "colour",
     "dense_noise",
     "real_noise",
     "models",

@@ -43,9 +43,14 @@ ROWS_SHOWN = 10
 """The rows that a notebook shows."""
 
 
-TRUST_IF_TOLD, TRUST_IF_WIDE, TRUST_IF_TOO_LOW, TRUST_IF_OFF = 0.75, 0.25, 0.5, 0.1
-"""The weight of T in the order of suspects: where the count is told, where its interval is wide, where T
-misses mistakes, where T may be off. docs/panel.md has what they were chosen by."""
+UNEVEN, VERY_UNEVEN = 1 / 3, 1 / 2
+"""From which `unevenness` on T tells rows apart although the class of many rows stays open."""
+
+TRUST_IF_TOLD, TRUST_IF_EVEN = 0.75, 0.1
+TRUST_IF_TOO_LOW = 0.5
+TRUST_IF_VERY_UNEVEN, TRUST_IF_OPEN = 0.25, 0.03
+"""The weight of T in the order of suspects: where the count is told, and T is uneven or not; where T misses
+mistakes; where T may be off. docs/panel.md has what they were chosen by."""
 
 LEAST_PROBABILITY = 1e-6
 
@@ -73,7 +78,7 @@ class LabelIssues:
     score : ndarray
         What the order is by, from 0 to 1, the lowest first:
         P(clean = given | x, given)^w P(noisy = given | x)^(1 - w), with less weight w on T where its count
-        cannot be relied on.
+        cannot be relied on, or where its noise is even.
     estimate : Estimate
         T, how many labels are wrong, and error bars.
     classes : ndarray of shape (C,) or None
@@ -249,10 +254,10 @@ def find_label_issues(
     noise = estimate(noisy_probs, rows.labels, estimator, bootstrap, level, random_state, progress)
     count = count_wrong(noisy_probs, rows.labels, noise, other_disagreements)
     listed = _suspects_of(count) if top is None else top
-    judged = _Judged.of_no_rows(len(rows))
+    judged, trust = _Judged.of_no_rows(len(rows)), _trust(count, noise.transition)
     for probs, labels, where in rows.chunks():
         judged.add(where, clean_given_label(noise.clean_posterior(probs), noise.transition, labels), labels)
-        judged.score[where] = _score(judged.p_given[where], probs[np.arange(len(labels)), labels], count)
+        judged.score[where] = _score(judged.p_given[where], probs[np.arange(len(labels)), labels], trust)
     return _ranked(rows.labels, judged, noise, classes, listed, count)
 
 
@@ -268,15 +273,41 @@ def _check_top(top: int | None) -> None:
         raise ValueError(f"top must be a number of labels to list, 0 or more, got {top}")
 
 
-def _score(p_given: FloatArray, noisy_prob: NDArray[np.floating], count: Count) -> FloatArray:
+def _score(p_given: FloatArray, noisy_prob: NDArray[np.floating], trust: float) -> FloatArray:
     """How right each label seems by T and by the model itself: a weighted geometric mean."""
-    if count.told:
-        trust = TRUST_IF_WIDE if count.is_wide else TRUST_IF_TOLD
-    else:
-        trust = TRUST_IF_TOO_LOW if count.at_least else TRUST_IF_OFF
     by_transition = np.maximum(p_given, LEAST_PROBABILITY) ** trust
     score: FloatArray = by_transition * np.maximum(noisy_prob, LEAST_PROBABILITY) ** (1 - trust)
     return score
+
+
+def _trust(count: Count, transition: FloatArray) -> float:
+    """The weight of T in the order of suspects.
+
+    Under even noise T orders rows as the model does, and adds only what is wrong with it. Where the class of
+    many rows is open, T may be doubt about rows; mistakes that go to few labels are seldom that. Two classes
+    cannot show it: all mistakes of one go to the other.
+    """
+    if not count.told and count.at_least:
+        return TRUST_IF_TOO_LOW
+    uneven = unevenness(transition)
+    if count.told and not count.is_wide:
+        return TRUST_IF_TOLD if uneven >= UNEVEN else TRUST_IF_EVEN
+    is_pattern = uneven >= VERY_UNEVEN and len(transition) > 2
+    return TRUST_IF_VERY_UNEVEN if is_pattern else TRUST_IF_OPEN
+
+
+def unevenness(transition: FloatArray) -> float:
+    """The share of mistakes that would have to move to make T symmetric noise of the same rate.
+
+    >>> from trevision import noise
+    >>> round(unevenness(noise.symmetric(5, 0.4)), 6), round(unevenness(noise.pair_flip(5, 0.4)), 6)
+    (0.0, 0.75)
+    """
+    size = len(transition)
+    rates = 1 - transition.diagonal()
+    even = np.full((size, size), rates.mean() / (size - 1))
+    np.fill_diagonal(even, 1 - rates.mean())
+    return float(np.abs(transition - even).sum() / 2 / max(rates.sum(), LEAST_PROBABILITY))
 
 
 def issues_of_answers(

@@ -92,6 +92,16 @@ def test_models_of_the_folds_have_half_the_say_where_labels_stay_as_they_are():
     assert np.allclose(model.predict_proba(x), expected, atol=1e-12)
 
 
+def test_where_hardly_a_label_is_contradicted_the_plain_model_predicts_alone():
+    rng = np.random.default_rng(0)
+    clean = rng.integers(3, size=600)
+    x = 6 * np.eye(3)[clean] + rng.normal(size=(600, 3))
+    forest = RandomForestClassifier(30, random_state=0)
+    model = NoisyLabelClassifier(forest, random_state=0).fit(x, clean)
+    assert model.correction_ == "none"
+    assert np.array_equal(model.predict_proba(x), clone(forest).fit(x, clean).predict_proba(x))
+
+
 def test_models_of_the_folds_share_in_a_correction_and_t_is_the_same_without_them(pairs, fitted):
     alone = NoisyLabelClassifier(LogisticRegression(), average=False, random_state=0)
     alone.fit(pairs[0], pairs[1])

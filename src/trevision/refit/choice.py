@@ -27,6 +27,9 @@ from trevision.refit.selection import Task, collect_evidence, probs_without_pair
 MANY_CONTRADICTED = 0.3
 """The share of labels that the model contradicts out of fold from which `confident` is considered."""
 
+FEW_CONTRADICTED = 0.1
+"""The share up to which labels seem right, and the plain model stays as it is."""
+
 CLEARLY_BEHIND = -2.0
 """Standard errors behind none at which held-out labels speak against `confident`."""
 

@@ -19,16 +19,13 @@ import numpy as np
 from trevision.estimation import Estimator, Solution, default_estimator, find_estimator
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.correction import Correction
-from trevision.refit.held_out import Score, best_correction, score, tells_labels, why
+from trevision.refit.held_out import CLEAR_ERRORS, Score, best_correction, score, tells_labels, why
 from trevision.refit.registry import CORRECTIONS
 from trevision.refit.revision import revise
 from trevision.refit.selection import Task, collect_evidence, probs_without_pairs, score_correction
 
 MANY_CONTRADICTED = 0.3
 """The share of labels that the model contradicts out of fold from which `confident` is considered."""
-
-FEW_CONTRADICTED = 0.1
-"""The share up to which labels seem right, and the plain model stays as it is."""
 
 CLEARLY_BEHIND = -2.0
 """Standard errors behind none at which held-out labels speak against `confident`."""
@@ -44,7 +41,8 @@ class Choice:
     """The correction to make, the T and g to make it by, and why.
 
     `scores` has the score of each correction compared, `records` what was done. `told` is the name of the
-    score by which the correction was chosen; None if nothing was compared.
+    score by which the correction was chosen; None if nothing was compared. `averages` says whether the models
+    of the folds share in predictions.
     """
 
     correction: Correction
@@ -53,6 +51,7 @@ class Choice:
     scores: dict[str, Score] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
     told: str | None = None
+    averages: bool = False
 
 
 def choose(
@@ -86,10 +85,26 @@ def choose(
             f"none: the model predicts held-out noisy labels no better than their frequencies do; {reason}"
         )
     elif scores[told].is_clear:
-        return Choice(CORRECTIONS[best], solution, reason, scores, records, told)
-    return _where_undecided(
-        task, probs, pair_probs, Choice(CORRECTIONS["none"], solution, reason, scores, records, "none")
-    )
+        averages = shares_with_folds(task, none, pair_probs, best)
+        return Choice(CORRECTIONS[best], solution, reason, scores, records, told, averages)
+    averages = shares_with_folds(task, none, pair_probs, "none")
+    plain = Choice(CORRECTIONS["none"], solution, reason, scores, records, "none", averages)
+    return _where_undecided(task, probs, pair_probs, plain)
+
+
+def shares_with_folds(task: Task, none: Score, pair_probs: list[FloatArray], correction: str) -> bool:
+    """Whether the models of the folds are to share in predictions, judged by smaller models.
+
+    Models without a fold and without another one stand to the model without the fold as the models of all
+    folds stand to the model of all rows. Averaged with it, do they tell held-out labels better than it alone?
+    Trees gain by such an average; a model that wants every row it can get loses. A correction draws on few
+    and doubtful rows, and is averaged unless that is clearly worse; the plain model if it is clearly better.
+    """
+    smaller = np.nanmean(np.stack(pair_probs), axis=0)
+    averaged = score(task, (none.held_out + smaller) / 2, [None] * len(task.folds), none)
+    if correction == "none":
+        return averaged.agreement >= 0 and averaged.gain.is_clear(CLEAR_ERRORS)
+    return averaged.gain.mean >= -CLEAR_ERRORS * averaged.gain.error
 
 
 def contradicted(task: Task, probs: FloatArray) -> float:
@@ -131,4 +146,5 @@ def _where_undecided(task: Task, probs: FloatArray, pair_probs: list[FloatArray]
     )
     everything = np.flatnonzero(task.row_weights > 0)
     solution = task.solve(solver, probs, everything)
-    return Choice(correction, solution, reason, scores, plain.records, correction.name)
+    averages = shares_with_folds(task, plain.scores["none"], pair_probs, correction.name)
+    return Choice(correction, solution, reason, scores, plain.records, correction.name, averages)

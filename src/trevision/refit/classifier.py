@@ -27,7 +27,7 @@ from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.answered import fit_on_targets, learn_from_answers, share_of_wrong_answers
 from trevision.refit.checks import check_estimator_given, check_folds, check_labels_given
-from trevision.refit.choice import FEW_CONTRADICTED, Choice, choose, contradicted
+from trevision.refit.choice import Choice, choose
 from trevision.refit.correction import Evidence
 from trevision.refit.models import FittedModel, averaged, fit_folds, fit_model, make_folds
 from trevision.refit.registry import AUTO, CORRECTIONS, find_correction
@@ -64,10 +64,9 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
         held-out noisy labels become clearly likelier by it. With several labels a row: whether it is
         estimated how many independent answers an answer counts as.
     average : bool, default=True
-        Whether, with `auto`, the models of the chosen correction that were fitted without each fold have half
-        the say in predictions. It costs no fit, but their memory, and their time to predict. False predicts
-        by `estimator_` alone, and so does True where no correction is made and hardly any label is
-        contradicted out of fold: then the model is the plain one.
+        Whether, with `auto`, the models of the chosen correction that were fitted without each fold may have
+        half the say in predictions: they have where held-out noisy labels do not speak against it. It costs
+        no fit, but their memory, and their time to predict. False predicts by `estimator_` alone.
     cv : int or splitter, default=5
         The number of stratified folds, or a scikit-learn splitter that holds out every row once.
     n_jobs : int or None, default=None
@@ -259,10 +258,8 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
         training = choice.correction.apply(evidence).times(weights)
         self._fitted = fit_model(self.estimator, X, training, size, task.seed)
         self.estimator_ = self._fitted.model
-        if self.average and choice.told is not None:
-            self.fold_models_ = choice.scores[choice.told].models
-            if choice.told == "none" and contradicted(task, probs) > FEW_CONTRADICTED:
-                self.fold_models_ = plain
+        if self.average and choice.averages and choice.told is not None:
+            self.fold_models_ = plain if choice.told == "none" else choice.scores[choice.told].models
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -106,7 +106,7 @@ def test_every_published_number_has_a_cell_of_its_table():
             plan = make_plan(spec.name, dataset)
             found |= {(dataset, run.noise, run.row.method, run.row.anchors) for run in planned_runs(plan)}
     assert set(published()) <= found
-    assert len(published()) == 7 * 6 * 2 + 24 + 7
+    assert len(published()) == 7 * 6 * 2 + 24 + 7 + 4
 
 
 def test_all_seven_methods_are_rows_and_one_that_is_not_there_is_missing_not_a_crash(table, monkeypatch):
@@ -152,6 +152,24 @@ def test_a_table_of_other_data_or_another_network_says_so_and_shows_no_published
     plan = make_plan("table1", "cifar10", ("forward",), ("sym-20",), train_size=500, network="resnet8")
     told = "Unlike in the paper: 500 training rows, network resnet8; hence not comparable with its numbers"
     assert told in rendering.title(tabulate(plan, Path("nowhere")))
+
+
+def test_a_table_filled_by_a_network_for_cpus_says_so_beside_the_published_numbers():
+    quick, paper = (
+        make_plan("table1", "cifar10", ("forward",), schedule=name) for name in ("quick", "paper")
+    )
+    assert "network narrow (CPU; paper: ResNet)" in rendering.title(tabulate(quick, Path("nowhere")))
+    assert "network" not in rendering.title(tabulate(paper, Path("nowhere")))
+    assert "network" not in rendering.subject(make_plan("table1", "mnist"))
+
+
+def test_the_columns_of_cifar10n_are_labels_of_people_and_no_noise_is_added():
+    plan = make_plan("cifar10n", "cifar10n", ("forward",), seeds=1)
+    said = {run.noise: (run.settings.noise, run.settings.reading.noise_set) for run in planned_runs(plan)}
+    assert said == {name: (None, name) for name in ("worse", "aggre", "random1")}
+    cells = tabulate(plan, Path("nowhere")).cells
+    assert cells[plan.rows[0], "worse"].published == (79.79, None)
+    assert "worse, Wei et al. 2022" in rendering.wide(tabulate(plan, Path("nowhere")))[0]
 
 
 def test_table_4_is_the_papers_when_its_networks_start_from_given_weights():

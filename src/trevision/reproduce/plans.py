@@ -10,13 +10,17 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from trevision.data.files.reading import Reading
+from trevision.data.sources import SOURCES
 from trevision.files import did_you_mean
 from trevision.methods.options import Options
 from trevision.methods.registry import METHODS, check_options
+from trevision.networks.choose import choose
 from trevision.reproduce.estimators import ESTIMATORS, estimator_names, lacking
 from trevision.reproduce.sharing import run_name
 from trevision.reproduce.spec import REAL, Anchors, Spec
 from trevision.reproduce.tables import find_spec
+from trevision.runs.prepare import network_for
 from trevision.runs.settings import Settings
 
 PRETRAINED = "clothing1m"
@@ -103,6 +107,16 @@ class Plan:
         else:
             departures += [] if self.pretrained is None else ["pretrained weights"]
         return departures
+
+    @property
+    def smaller_network(self) -> str:
+        """The network that a CPU gets in place of the paper's; empty if there is none."""
+        if self.network is not None or self.dataset not in SOURCES:
+            return ""
+        how = Settings(schedule=self.schedule, pretrained=self.pretrained)
+        shape = SOURCES[self.dataset].shape
+        name = network_for(how, shape, "cpu")
+        return "" if name == choose(shape) else name
 
     @property
     def anchors(self) -> tuple[Anchors, ...]:
@@ -255,8 +269,10 @@ def planned_runs(plan: Plan) -> list[Planned]:
                 if seed not in plan.seeds_of(row):
                     continue
                 removed = REMOVED.get(plan.dataset, REMOVED_ELSEWHERE) if row.anchors == "N/A" else None
+                human = plan.dataset in SOURCES and noise in SOURCES[plan.dataset].noise_sets
                 settings = Settings(
-                    noise=None if noise == REAL else noise,
+                    noise=None if noise == REAL or human else noise,
+                    reading=Reading(noise_set=noise if human else None),
                     method=row.method,
                     schedule=plan.schedule,
                     seed=seed,

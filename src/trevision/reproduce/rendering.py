@@ -101,7 +101,7 @@ def wide(table: Table) -> Grid:
     compared = [noise for noise in plan.noises if any(table.cells[r, noise].published for r in plan.rows)]
     for noise in plan.noises:
         header += [f"{noise}, ours (n)"]
-        header += [f"{noise}, paper", "difference"] if noise in compared else []
+        header += [f"{noise}, {plan.spec.published_by}", "difference"] if noise in compared else []
     rows = []
     for row in plan.rows:
         line = [row.label]
@@ -116,7 +116,7 @@ def wide(table: Table) -> Grid:
 def long(table: Table) -> Grid:
     """One row per cell, for narrow terminals."""
     digits = table.measure.digits
-    header = ["method", "noise", "ours (n)", "paper", "difference"]
+    header = ["method", "noise", "ours (n)", table.plan.spec.published_by, "difference"]
     rows = [
         [row.label, noise, ours(cell, digits), paper(cell, digits), difference(cell, digits)]
         for (row, noise), cell in _by_noise(table)
@@ -142,7 +142,10 @@ def title(table: Table) -> str:
 
 def subject(plan: Plan) -> str:
     """The subject of a table: its name, title, data set and schedule."""
-    return f"{plan.spec.name}: {plan.spec.title}; {Path(plan.dataset).name}, schedule {plan.schedule}"
+    how = f"schedule {plan.schedule}"
+    if plan.smaller_network:
+        how += f", network {plan.smaller_network} (CPU; {plan.spec.published_by}: ResNet)"
+    return f"{plan.spec.name}: {plan.spec.title}; {Path(plan.dataset).name}, {how}"
 
 
 def markdown(table: Table) -> str:

@@ -57,6 +57,8 @@ class Spec:
         For a figure without runs: draws it to a file, and returns a title and a table for the terminal.
     in_paper : bool
         Whether the paper has it.
+    published_by : str
+        Whose published numbers stand beside ours.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Spec:
     curves_of: str = ""
     draw: Callable[[Path], tuple[str, Grid]] | None = None
     in_paper: bool = True
+    published_by: str = "paper"
 
     @property
     def row_names(self) -> tuple[str, ...]:

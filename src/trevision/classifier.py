@@ -30,10 +30,9 @@ from trevision.estimation import BOOTSTRAP, Answers
 from trevision.files import write_json
 from trevision.foreign import Columns, ScoresDataSets, has_columns, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
-from trevision.methods.answered import METHOD as ANSWERS_METHOD
-from trevision.methods.answered import check_choices_for_answers, learn_from_answers
+from trevision.methods.answered import learn_from_answers
 from trevision.methods.cross_fit import with_out_of_sample
-from trevision.methods.options import Options
+from trevision.methods.options import ANSWERS_METHOD, Options, check_choices_for_answers
 from trevision.methods.problem import Learned, network_seed
 from trevision.methods.registry import check_options, find_method, pose
 from trevision.methods.schedules import Schedule, colour_network, schedule_for

@@ -26,10 +26,11 @@ class Models:
 
     model: str = NETWORK
     """auto (the one that makes held-out noisy labels likeliest), network, boosting, forest or linear. auto is
-    the default for tables and texts, unless another flag asks for the network."""
+    the default for tables and texts, unless another flag asks for the network. With several labels a row,
+    auto takes the one that makes the answers to held-out rows likeliest."""
     correction: str = AUTO
     """What a scikit-learn model is fitted on: auto, soft, reweight, prune, confident or none (the labels as
-    given)."""
+    given). With several labels a row it is always P(clean)."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from trevision.cli import main
 from trevision.models.candidates import CANDIDATES
 from trevision.noise import corrupt
 from trevision.runs.run_folder import RunFolder
+from trevision.runs.settings import Models, Settings, fit_command
 
 ROWS, UNANSWERED = 240, (7, 90)
 KINDS = np.array(["cat", "dog"])
@@ -212,6 +214,30 @@ def test_fewer_rows_take_their_answers_with_them_and_many_are_compared_by_a_part
     given = pd.read_csv(folder / "answers.csv")
     assert result["annotators"]["rows"] == len(rows) == 120
     assert result["annotators"]["answers"] == given.id.isin([f"x{row}" for row in rows]).sum()
+
+
+def test_the_command_that_apply_tells_is_one_that_fit_takes(folder, tmp_path, capsys):
+    pytest.importorskip("torch")
+    fit(folder, tmp_path / "run", "--model", "linear", "--train-size", 120)
+    command("issues", tmp_path / "run", "--bootstrap", 0)
+    first = pd.read_csv(tmp_path / "run" / "issues.csv").head(3)
+    reviewed = first[["row", "name", "given"]].assign(corrected=first.suggested, decision="accept")
+    reviewed.to_csv(tmp_path / "corrections.csv", index=False)
+    capsys.readouterr()
+    cleaned = tmp_path / "cleaned.csv"
+    command("apply", tmp_path / "run", tmp_path / "corrections.csv", "--out", cleaned, "--trust")
+    told = shlex.split(capsys.readouterr().out.split("next: trevision ")[1])
+    assert "--clean-column" in told
+    assert not {"--method", "--model", "--models"} & set(told)
+    command(*told)
+    assert RunFolder(told[-1]).card.is_network
+
+
+@pytest.mark.parametrize("model", ["auto", "boosting"])
+def test_a_command_names_the_model_of_its_settings(model):
+    settings = Settings(method="auto", models=Models(model, "soft"))
+    words = fit_command("a.csv", settings, Path("run")).split()
+    assert words == ["trevision", "fit", "a.csv", "--model", model, "--correction", "soft", "--out", "run"]
 
 
 def test_a_finished_run_is_left_and_another_model_refused(folder, tmp_path, capsys):

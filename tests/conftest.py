@@ -19,7 +19,7 @@ from trevision import noise
 CORE = (
     *("estimation/*", "data/files/test_data_probabilities.py", "cli/test_estimate_command.py"),
     *("test_layers.py", "test_light_front.py", "test_noise.py", "refit/*", "models/*"),
-    *("cli/test_fit_models.py",),
+    *("cli/test_fit_models.py", "cli/test_answers_models.py"),
 )
 """The tests that need the core alone; without torch the others are not even imported."""
 

@@ -1,4 +1,7 @@
-"""Several labels a row at the level of the command: from answers to a run, its page and cleaned labels."""
+"""Several labels a row at the level of the command: from answers to a run, its page and cleaned labels.
+
+The run is that of the network here; `test_answers_models.py` has the other models.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,8 @@ def files(tmp_path: Path) -> tuple[Path, Path, np.ndarray]:
 
 
 def fit(files: tuple, out: Path, *more: object) -> dict:
-    run(
-        "fit", files[0], *ANSWERS, "--rows-source", files[1], "--ignore-column", "remark", *more, "--out", out
-    )
+    rows = ("--rows-source", files[1], "--ignore-column", "remark")
+    run("fit", files[0], *ANSWERS, *rows, "--model", "network", *more, "--out", out)
     return json.loads((out / "result.json").read_text())
 
 
@@ -165,7 +167,8 @@ def test_rows_repeated_in_the_answers_are_the_same_run(files, tmp_path):
     merged.to_csv(tmp_path / "merged.csv", index=False)
     ordered = features.set_index("id").loc[merged.id.drop_duplicates()].reset_index()
     ordered.to_csv(tmp_path / "ordered.csv", index=False)
-    run("fit", tmp_path / "merged.csv", *ANSWERS, "--ignore-column", "remark", "--out", tmp_path / "one")
+    run("fit", tmp_path / "merged.csv", *ANSWERS, "--ignore-column", "remark", "--model", "network",
+        "--out", tmp_path / "one")  # fmt: skip
     fit((answers, tmp_path / "ordered.csv"), tmp_path / "two")
     one, two = (RunFolder(tmp_path / name) for name in ("one", "two"))
     assert [column.name for column in one.preprocessing.columns] == ["size"]

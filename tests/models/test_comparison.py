@@ -10,11 +10,14 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from trevision.data.folds import fold_of
+from trevision.estimation import Answers, fit_annotators
 from trevision.files import DataError
 from trevision.models import comparison
 from trevision.models.candidates import CANDIDATES, LINEAR
 from trevision.models.comparison import SharedFolds, compare
+from trevision.models.crowd import CrowdEvidence
 from trevision.models.features import Features
+from trevision.noise import corrupt, symmetric
 from trevision.training.progress import NoProgress
 
 
@@ -139,3 +142,46 @@ def test_networks_are_trained_without_each_fold(shared):
         assert np.array_equal(labels, shared.labels[~fold])
     assert probs.sum(axis=1) == pytest.approx(np.ones(len(probs)), abs=1e-5)
     assert np.mean(probs.argmax(axis=1) == shared.labels) > 0.5
+
+
+def test_with_several_labels_a_row_models_are_scored_by_the_answers_to_held_out_rows(blobs, tmp_path):
+    """Against a loop over answers, each by its annotator's T, with the calibration found by a grid."""
+    rng = np.random.default_rng(4)
+    x, clean = blobs.x[:300] / blobs.x.std(axis=0), blobs.clean[:300]
+    table = np.stack([corrupt(clean, blobs.transition, rng), corrupt(clean, symmetric(4, 0.2), rng)], axis=1)
+    table[rng.random(300) < 0.3, 0] = -1
+    answers = Answers.of_table(table, 4)
+    assigned = fold_of(answers.vote(), 5, np.random.default_rng(3))
+    folds = [assigned == fold for fold in range(5)]
+    crowd = CrowdEvidence.of(answers)
+    shared = SharedFolds(Features(x), answers.vote(), folds, 4, 7, crowd)
+    (compared,) = compare(["linear"], shared, None, NoProgress(), tmp_path)
+
+    alone = fit_annotators(table, 4)
+    copies = [(row, label) for row in range(300) for label in range(4)]
+    model, probs = LINEAR.model(compared.value, 7, scaled=True), np.zeros((300, 4))
+    for fold in folds:
+        rows, labels = np.array([pair for pair in copies if not fold[pair[0]]]).T
+        weights = alone.clean_posterior[rows, labels]
+        probs[fold] = clone(model).fit(x[rows], labels, sample_weight=weights).predict_proba(x[fold])
+    right = alone.clean_posterior[np.arange(300), probs.argmax(axis=1)].mean()
+    assert compared.accuracy == pytest.approx(right, abs=0.01)
+
+    def score(rows: np.ndarray, power: float, share: float, frequencies: np.ndarray) -> float:
+        total = 0.0
+        for row in rows:
+            g = probs[row] ** power
+            g = (1 - share) * g / g.sum() + share * frequencies
+            for who, label in enumerate(table[row]):
+                if label >= 0:
+                    total += np.log(sum(g[i] * alone.transitions[who, i, label] for i in range(4)))
+        return total
+
+    expected = 0.0
+    for fold in folds:
+        frequencies = alone.clean_posterior[~fold].mean(axis=0)
+        rest = np.flatnonzero(~fold)
+        grid = [(power, share) for power in (0.5, 0.7, 1.0, 1.4, 2.0) for share in (0.0, 0.05, 0.2)]
+        best = max(grid, key=lambda pair: score(rest, *pair, frequencies))
+        expected += score(np.flatnonzero(fold), *best, frequencies)
+    assert compared.log_likelihood == pytest.approx(expected / 300, abs=0.02)

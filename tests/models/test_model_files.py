@@ -26,7 +26,7 @@ def learnt(blobs, name: str, scaled: bool = True, classes: int = 2) -> Corrected
     x, y = blobs.x[:300], blobs.clean[:300] % classes
     model = CANDIDATES[name].model(CANDIDATES[name].values[0], 0, scaled).fit(x, y)
     fitted = FittedModel(model, present, 3)
-    return Corrected(fitted, np.eye(3), SWAPPED, np.empty((0, 3)), 0.1, "none", "as asked for", {})
+    return Corrected(fitted, np.eye(3), SWAPPED, np.empty((0, 3)), 0.9, 0.1, "none", "as asked for", {})
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -37,8 +37,9 @@ def fit(
     result.json as data_notes. The same command continues a run that was stopped.
 
     Tables and texts are learnt by the model (--model) that makes held-out noisy labels likeliest: a network,
-    gradient boosting, a random forest or logistic regression. A flag that only the network reads, such as
-    --method, asks for the network. Everything else is learnt by the network.
+    gradient boosting, a random forest or logistic regression. With several labels a row, it is the model that
+    makes the answers to held-out rows likeliest. A flag that only the network reads, such as --method, asks
+    for the network. Everything else is learnt by the network.
 
     For example:
 
@@ -73,7 +74,8 @@ def fit(
     if int(os.environ.get("LOCAL_RANK", "0")):
         return  # of several processes, only the first prints the result
     if result.get("models"):
-        console.print(_models_table(result["models"]))
+        compared_by = "noisy labels" if result.get("annotators") is None else "rows' answers"
+        console.print(_models_table(result["models"], compared_by))
     rows = [("method", result["method"])]
     if "correction" in result:
         rows.append(("correction", result["correction"]))
@@ -116,8 +118,8 @@ def fit(
         errors.print(f"warning: {warning}")
 
 
-def _models_table(models: list[dict[str, Any]]) -> Table:
-    """How the models did on held-out noisy labels, the best first."""
+def _models_table(models: list[dict[str, Any]], judged: str) -> Table:
+    """How the models did on held-out noisy labels, or held-out rows' answers, the best first."""
     rows = []
     for each in models:
         if "error" in each:
@@ -130,7 +132,7 @@ def _models_table(models: list[dict[str, Any]]) -> Table:
             (each["name"] + setting, likelihood, behind, accuracy(each["accuracy"]), f"{each['seconds']:.0f}")
         )
     header = ["model", "log-likelihood", "behind", "accuracy", "seconds"]
-    return table(header, rows, title="How likely held-out noisy labels are, in nats a row")
+    return table(header, rows, title=f"How likely held-out {judged} are, in nats a row")
 
 
 # The docstring is the help text. The names of data sets come from their declarations.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from trevision.data.dataset import Dataset, SourceRows
-from trevision.data.files.answers import open_source
+from trevision.data.files.answers import open_source, with_answers
 from trevision.data.files.array_dataset import read_npz, read_npz_rows
 from trevision.data.files.image_dataset import read_image_rows, read_images
 from trevision.data.files.image_lists import list_folder, list_table, path_column
@@ -62,10 +61,7 @@ def load(
             dataset = as_tensors(read_table(table, reading, progress, preprocessing))
         else:
             dataset = read_images(list_table(table, reading), reading, progress)
-        if given is None:
-            return dataset
-        answers, notes = given.among(dataset.labels.row_numbers, dataset.class_names)
-        return replace(dataset, answers=answers, notes=(*given.notes, *dataset.notes, *notes))
+        return with_answers(dataset, given)
     return SOURCES[str(source)].load(data_dir, progress, reading.noise_set)
 
 

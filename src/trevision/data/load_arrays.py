@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trevision.data.dataset import Dataset, SourceRows
+from trevision.data.files.answers import open_source, with_answers
 from trevision.data.files.array_dataset import read_npz, read_npz_rows
 from trevision.data.files.image_lists import path_column
 from trevision.data.files.preprocessing import Preprocessing
@@ -21,7 +22,11 @@ from trevision.files import DataError
 
 def holds_rows(source: str | Path, reading: Reading) -> bool:
     """Whether a source is a table with columns to learn from, and not images or arrays."""
-    return kind_of_source(source) == "table" and path_column(open_table(source), reading) is None
+    if kind_of_source(source) != "table":
+        return False
+    reading.check("table", str(source))
+    table, reading, _ = open_source(source, reading)
+    return path_column(table, reading) is None
 
 
 def load_arrays(source: str, reading: Reading, progress: Progress | None = None) -> Dataset:
@@ -38,21 +43,24 @@ def load_arrays(source: str, reading: Reading, progress: Progress | None = None)
         dataset = read_npz(Path(source), reading.clean_source)
         if dataset.train_x.ndim == 2:
             return dataset
-    elif holds_rows(source, reading):
-        return read_table(open_table(source), reading, progress)
+    elif kind == "table":
+        table, reading, given = open_source(source, reading)
+        if path_column(table, reading) is None:
+            return with_answers(read_table(table, reading, progress), given)
     raise DataError(
         f"model must be network for images, and {source} holds images; boosting, forest, linear and auto are "
         "for tables, texts and two-dimensional arrays"
     )
 
 
-def load_words(source: str, dataset: Dataset, progress: Progress | None = None) -> Any:
+def load_words(source: str, reading: Reading, dataset: Dataset, progress: Progress | None = None) -> Any:
     """The rows of a table that was read as `dataset`, with texts as weights of words: a sparse matrix."""
     assert dataset.preprocessing is not None
     assert dataset.row_numbers is not None
     target_rows = np.full(dataset.row_numbers.max() + 1, -1)
     target_rows[dataset.row_numbers] = np.arange(len(dataset.row_numbers))
-    return transformed(open_table(source), dataset.preprocessing, target_rows, progress, words=True)[0]
+    table, _, _ = open_source(source, reading)
+    return transformed(table, dataset.preprocessing, target_rows, progress, words=True)[0]
 
 
 def load_array_rows(

@@ -17,39 +17,9 @@ import torch
 from trevision.estimation import Answers, CrowdLearnt, fit_annotators, learn_with_classifier
 from trevision.estimation.crowd_learning import targets_of
 from trevision.methods.cross_fit import cross_fit
-from trevision.methods.options import Options
 from trevision.methods.problem import EstimatedTransition, Learned, Problem
 from trevision.methods.stages import conclude, continue_plainly, fit_noisy_posterior
 from trevision.training.model import NoisyLabelModel
-
-METHOD = "standard"
-"""The method whose stages and options are used."""
-
-
-def check_choices_for_answers(method: str, usual: str, options: Options, prior: object = None) -> None:
-    """Raise a ValueError for a choice that means nothing with several labels a row; `pose` checks the others.
-
-    Parameters
-    ----------
-    method : str
-        The method that was asked for.
-    usual : str
-        The method if none is asked for.
-    options : Options
-        The choices about the method.
-    prior : object
-        What is known of T.
-    """
-    for name, value, allowed in (
-        ("method", method, (usual, METHOD)),
-        ("estimator", options.estimator, (None,)),
-        ("prior", prior or options.prior, (None,)),
-    ):
-        if value not in allowed:
-            raise ValueError(
-                f"{name} must be left out with several labels a row, got {value}: P(clean) is learnt by "
-                "cross-entropy, and T comes from the answers"
-            )
 
 
 def learn_from_answers(problem: Problem, answers: Answers, level: float = 0.9) -> tuple[Learned, CrowdLearnt]:

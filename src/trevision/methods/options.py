@@ -16,6 +16,9 @@ READ = "first read in"
 """The metadata key of a field: the first part of a run that depends on the option."""
 TRANSITION, LATER = "the estimation of T", "what no two methods share"
 
+ANSWERS_METHOD = "standard"
+"""The method whose stages and options serve several labels a row."""
+
 
 def _option(default: Any, first_read_in: str) -> Any:
     return field(default=default, metadata={READ: first_read_in})
@@ -82,3 +85,29 @@ class Options:
             )
         if self.prior is not None:
             parse(str(self.prior))
+
+
+def check_choices_for_answers(method: str, usual: str, options: Options, prior: object = None) -> None:
+    """Raise a ValueError for a choice that means nothing with several labels a row; `pose` checks the others.
+
+    Parameters
+    ----------
+    method : str
+        The method that was asked for.
+    usual : str
+        The method if none is asked for.
+    options : Options
+        The choices about the method.
+    prior : object
+        What is known of T.
+    """
+    for name, value, allowed in (
+        ("method", method, (usual, ANSWERS_METHOD)),
+        ("estimator", options.estimator, (None,)),
+        ("prior", prior or options.prior, (None,)),
+    ):
+        if value not in allowed:
+            raise ValueError(
+                f"{name} must be left out with several labels a row, got {value}: they are learnt as "
+                "P(clean), and T comes from the answers"
+            )

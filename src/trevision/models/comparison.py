@@ -2,6 +2,9 @@
 
 A model is fitted on the labels as given, without each fold, and predicts P(noisy | x) of the fold's rows. Its
 score is the mean of log P(noisy = y | x) with the calibration of `refit.scoring`. No clean label is needed.
+
+With several labels a row, a model is fitted on P(clean | answers), and its score is the likelihood of the
+answers to the fold's rows (`crowd`).
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ from trevision.data.files.arrays import npz_members
 from trevision.files import DataError, write_atomically
 from trevision.models.candidates import CANDIDATES, Candidate
 from trevision.models.counted import Counted
+from trevision.models.crowd import CrowdEvidence
 from trevision.models.features import Features
 from trevision.models.names import NETWORK
 from trevision.noise import FloatArray, IntArray
-from trevision.refit.correction import Training
+from trevision.refit.correction import Training, weighted_copies
 from trevision.refit.models import cross_fit
 from trevision.refit.scoring import gain, held_out_log_likelihood
 from trevision.training.progress import Progress
@@ -31,7 +35,10 @@ from trevision.training.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class SharedFolds:
-    """Rows that models are compared on, codes of their labels, and the folds that all models share."""
+    """Rows that models are compared on, codes of their labels, and the folds that all models share.
+
+    With several labels a row, the labels are votes, and `crowd` says what the answers do.
+    """
 
     features: Features
     labels: IntArray
@@ -39,6 +46,29 @@ class SharedFolds:
     """For each fold a mask of the rows that are held out."""
     num_classes: int
     seed: int
+    crowd: CrowdEvidence | None = None
+
+    @property
+    def training(self) -> Training:
+        """What models are fitted on: the labels as given, or copies weighted by P(clean | answers)."""
+        if self.crowd is not None:
+            return weighted_copies(self.crowd.targets)
+        count = len(self.labels)
+        return Training(np.arange(count), self.labels, np.ones(count))
+
+    def log_likelihoods(self, probs: FloatArray) -> FloatArray:
+        """How likely the labels of every row are, (n,), by out-of-fold predictions (n, C)."""
+        if self.crowd is not None:
+            return self.crowd.log_likelihoods(probs, self.folds)
+        none: list[FloatArray | None] = [None] * len(self.folds)
+        weights = np.ones(len(self.labels))
+        return held_out_log_likelihood(probs, self.labels, none, self.folds, weights)
+
+    def accuracy(self, probs: FloatArray) -> float:
+        """The share of rows whose label is the likeliest by `probs`."""
+        if self.crowd is not None:
+            return self.crowd.accuracy(probs)
+        return float((probs.argmax(axis=1) == self.labels).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +82,9 @@ class Compared:
     value : float or None
         The value of its setting that was best.
     log_likelihood : float
-        Mean of log P(noisy = y | x), in nats.
+        Mean of log P(noisy = y | x), in nats; with several labels a row, of their sum.
     accuracy : float
-        The share of rows whose noisy label was the likeliest.
+        The share of rows whose noisy label was the likeliest; with several labels a row, the clean one.
     seconds : float
         What the comparison took.
     behind, behind_error : float
@@ -62,7 +92,7 @@ class Compared:
     error : str or None
         Why it could not be compared.
     rows : ndarray of shape (n,) or None
-        log P(noisy = y | x) of every row.
+        log P(noisy = y | x) of every row, as in `log_likelihood`.
     """
 
     name: str
@@ -165,12 +195,12 @@ def _scored(
         write_atomically(path, write)
     known = npz_members(path)
     probs, value = known["probs"], float(known["value"])
-    rows = _log_likelihoods(probs, shared)
+    rows = shared.log_likelihoods(probs)
     return Compared(
         name,
         None if np.isnan(value) else value,
         float(rows.mean()),
-        float((probs.argmax(axis=1) == shared.labels).mean()),
+        shared.accuracy(probs),
         float(known["seconds"]),
         rows=rows,
     )
@@ -187,7 +217,7 @@ def _best_setting(candidate: Candidate, shared: SharedFolds, progress: Progress)
     for value in candidate.values:
         model = candidate.model(value, shared.seed, shared.features.scaled)
         probs = out_of_fold(model, shared.features.for_model(candidate), shared, progress)
-        score = float(_log_likelihoods(probs, shared).mean())
+        score = float(shared.log_likelihoods(probs).mean())
         if score <= best[0]:
             break  # values rise in what they let a model learn: beyond this one, it learns the noise
         best = score, value, probs
@@ -195,18 +225,13 @@ def _best_setting(candidate: Candidate, shared: SharedFolds, progress: Progress)
 
 
 def out_of_fold(model: Any, x: Any, shared: SharedFolds, progress: Progress) -> FloatArray:
-    """P(noisy | x) of every row by a clone of `model` that was fitted on the other folds, (n, C)."""
-    count = len(shared.labels)
-    training = Training(np.arange(count), shared.labels, np.ones(count))
+    """P(noisy | x) of every row by a clone of `model` that was fitted on the other folds, (n, C).
+
+    With several labels a row, it is P(clean | x).
+    """
     # As a plain function, it survives that scikit-learn copies a model's parameters.
     counted = Counted(model, lambda: progress.batch())
     with warnings.catch_warnings():
         # Predictions before the optimum serve as well; they are judged by labels that are held out.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return cross_fit(counted, x, training, shared.folds, shared.num_classes, shared.seed, None)
-
-
-def _log_likelihoods(probs: FloatArray, shared: SharedFolds) -> FloatArray:
-    none: list[FloatArray | None] = [None] * len(shared.folds)
-    weights = np.ones(len(shared.labels))
-    return held_out_log_likelihood(probs, shared.labels, none, shared.folds, weights)
+        return cross_fit(counted, x, shared.training, shared.folds, shared.num_classes, shared.seed, None)

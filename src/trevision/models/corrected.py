@@ -35,7 +35,9 @@ class Corrected:
     initial_transition, transition : ndarray of shape (C, C)
         T before and after its revision.
     probs : ndarray of shape (n, C)
-        P(noisy | x) of each row by a model that was not fitted on it.
+        P(noisy | x) of each row by a model that was not fitted on it; P(clean | x) with several labels a row.
+    held_out_accuracy : float
+        The share of rows whose label is the likeliest by `probs`.
     noise_rate : float
         The estimated share of wrong labels.
     correction : str
@@ -54,6 +56,7 @@ class Corrected:
     initial_transition: FloatArray
     transition: FloatArray
     probs: FloatArray
+    held_out_accuracy: float
     noise_rate: float
     correction: str
     reason: str
@@ -125,11 +128,13 @@ def fit_corrected(
             counted, correction=chosen, revise=revise, cv=_splits(folds), **common
         ).fit(x, labels)
     codes = fitted.classes_.astype(np.int64)
+    probs = _columns(fitted.out_of_sample_[0], codes, num_classes)
     return Corrected(
         fitted=FittedModel(fitted.estimator_.fitted_, codes[_fitted_classes(fitted, x)], num_classes),
         initial_transition=_whole(fitted.initial_transition_matrix_, codes, num_classes),
         transition=_whole(fitted.transition_matrix_, codes, num_classes),
-        probs=_columns(fitted.out_of_sample_[0], codes, num_classes),
+        probs=probs,
+        held_out_accuracy=float((probs.argmax(axis=1) == labels).mean()),
         noise_rate=float(fitted.noise_rate_),
         correction=fitted.correction_,
         reason=reason or fitted.correction_reason_,

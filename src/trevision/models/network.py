@@ -21,6 +21,7 @@ def network_probs(shared: SharedFolds, source: str, schedule: str, runtime: Runt
     """P(noisy | x) of every row by a network that was not trained on its fold, (n, C).
 
     A tenth of the rows outside of a fold select the epoch. The network is the one that `fit` would train.
+    With several labels a row, it learns and predicts P(clean).
     """
     x, labels = torch.from_numpy(shared.features.dense), shared.labels
     shape, classes = tuple(x.shape[1:]), shared.num_classes
@@ -34,6 +35,9 @@ def network_probs(shared: SharedFolds, source: str, schedule: str, runtime: Runt
             num_classes=classes,
             random_state=np.random.default_rng([shared.seed, 2, number]),
         )
+        if shared.crowd is not None:
+            placed = np.flatnonzero(~fold)[np.concatenate([data.train_rows, data.valid_rows])]
+            data = data.with_targets(shared.crowd.targets[placed])
         problem = pose(
             "standard",
             data,

@@ -42,6 +42,14 @@ def fit_on_targets(task: Task, targets: FloatArray) -> FittedModel:
     return fit_model(task.estimator, task.x, training, task.num_classes, task.seed)
 
 
+def reason_for_answers(learnt: CrowdLearnt) -> str:
+    """Why no correction was chosen, and how many independent answers an answer counts as."""
+    return (
+        f"soft: several labels a row are learnt as P(clean); an answer counts as "
+        f"{learnt.annotators.counts_as:g} independent ones"
+    )
+
+
 def share_of_wrong_answers(answers: Answers, clean_posterior: FloatArray) -> float:
     """The expected share of answers that are not the clean label."""
     return float(1 - np.mean(clean_posterior[answers.row, answers.label]))

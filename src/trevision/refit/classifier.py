@@ -25,7 +25,12 @@ from trevision.estimation import (
 from trevision.foreign import Columns, ScoresDataSets, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.noise import FloatArray, IntArray
-from trevision.refit.answered import fit_on_targets, learn_from_answers, share_of_wrong_answers
+from trevision.refit.answered import (
+    fit_on_targets,
+    learn_from_answers,
+    reason_for_answers,
+    share_of_wrong_answers,
+)
 from trevision.refit.checks import check_estimator_given, check_folds, check_labels_given
 from trevision.refit.choice import Choice, choose
 from trevision.refit.correction import Evidence
@@ -415,11 +420,7 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
         self.class_prior_ = learnt.annotators.class_prior
         self.noise_rate_ = share_of_wrong_answers(answers, learnt.annotators.clean_posterior)
         self.correction_ = "soft"
-        self.correction_reason_ = (
-            f"soft: several labels a row are learnt as P(clean); an answer counts as "
-            f"{learnt.annotators.counts_as:g} "
-            "independent ones"
-        )
+        self.correction_reason_ = reason_for_answers(learnt)
         self.correction_scores_ = {}
         self.out_of_sample_ = (learnt.held_out, answers.vote())
         self.history_ += learnt.history

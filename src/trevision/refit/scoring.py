@@ -46,17 +46,28 @@ class Calibration:
         return mixed
 
 
+def probability_of(probs: FloatArray, given: IntArray | FloatArray) -> FloatArray:
+    """The probability of what was given to each row, (n,).
+
+    Given are the codes of labels (n,) that `probs` (n, C) are of, or P(what was given | class) (n, C).
+    """
+    if given.ndim == 1:
+        own: FloatArray = probs[np.arange(len(given)), given]
+        return own
+    mean: FloatArray = (probs * given).sum(axis=1)
+    return mean
+
+
 def calibrate(
     g: FloatArray,
-    labels: IntArray,
+    labels: IntArray | FloatArray,
     transition: FloatArray | None,
     frequencies: FloatArray,
     weights: FloatArray,
 ) -> Calibration:
-    """The power and the share for which the labels are likeliest."""
+    """The power and the share for which the labels are likeliest; these are given as for `probability_of`."""
     step = -(-len(labels) // MOST_ROWS)
     g, labels, weights = g[::step], labels[::step], weights[::step]
-    each = np.arange(len(labels))
     low, high = np.log(POWERS)
 
     def unpacked(values: FloatArray) -> Calibration:
@@ -64,7 +75,7 @@ def calibrate(
         return Calibration(float(power), float(1 / (1 + np.exp(-np.clip(values[1], -30, 30)))))
 
     def loss(values: FloatArray) -> float:
-        probs = unpacked(values).noisy_probs(g, transition, frequencies)[each, labels]
+        probs = probability_of(unpacked(values).noisy_probs(g, transition, frequencies), labels)
         return float(-(weights @ np.log(np.maximum(probs, LEAST_PROBABILITY))) / weights.sum())
 
     start = np.array([0.0, -4.0])
@@ -89,7 +100,7 @@ def held_out_log_likelihood(
         frequencies = np.bincount(labels[rest], weights[rest], g.shape[1]) / weights[rest].sum()
         fitted = calibrate(g[rest], labels[rest], transition, frequencies, weights[rest])
         probs = fitted.noisy_probs(g[fold], transition, frequencies)
-        own = probs[np.arange(fold.sum()), labels[fold]]
+        own = probability_of(probs, labels[fold])
         scores[fold] = np.log(np.maximum(own, LEAST_PROBABILITY))
     return scores
 

@@ -12,7 +12,7 @@ from trevision.data.progress import Progress
 from trevision.files import DataError
 from trevision.runs.audit_files import ANSWER_COLUMNS, read_answers, read_plan
 from trevision.runs.run_folder import RunFolder
-from trevision.runs.settings import fit_command
+from trevision.runs.settings import fit_command, usual_method
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
 DECISIONS = ("accept", "keep", "change")
@@ -111,7 +111,10 @@ def apply_corrections(
     }
     checked = [correction.row for correction in decided] if trust else []
     reading = write_labels(source, settings.reading, changes, out, checked)
-    command = fit_command(str(out), replace(settings, reading=reading), Path(f"{folder}-cleaned"))
+    again = replace(settings, reading=reading)
+    if settings.reading.annotator_column is not None:
+        again = replace(again, method=usual_method(str(out), reading))  # the copy has one label a row
+    command = fit_command(str(out), again, Path(f"{folder}-cleaned"))
     return Applied(len(decided), len(changes), len(checked), command)
 
 

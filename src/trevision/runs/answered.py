@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trevision.data.files.annotator_files import write_annotators
 from trevision.estimation import Annotators, Answers
 from trevision.files import write_atomically
-from trevision.methods.answered import check_choices_for_answers, learn_from_answers
-from trevision.methods.problem import Learned
-from trevision.runs.prepare import Begun
+from trevision.methods.options import check_choices_for_answers
+from trevision.models.names import AUTO
 from trevision.runs.run_folder import ANSWERS_FILE
 from trevision.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from trevision.methods.problem import Learned
+    from trevision.runs.prepare import Begun
+
+SOFT = "soft"
+"""The correction whose name says what several labels a row are learnt as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +73,17 @@ def check_settings_for_answers(settings: Settings) -> None:
                 f"{name} must be left out with several labels a row, got {getattr(settings, name)}: the "
                 "answers are noisy as they are"
             )
+    if settings.models.correction not in (AUTO, SOFT):
+        raise ValueError(
+            f"correction must be left out with several labels a row, got {settings.models.correction}: they "
+            "are learnt as P(clean)"
+        )
 
 
 def learn_answered(begun: Begun) -> tuple[Learned, Answered]:
-    """Learn from the answers of a run that is set up."""
+    """Learn from the answers of a run of the network that is set up."""
+    from trevision.methods.answered import learn_from_answers  # imports torch
+
     dataset, data = begun.dataset, begun.problem.data
     assert dataset.answers is not None
     rows = np.concatenate([data.train_rows, data.valid_rows])

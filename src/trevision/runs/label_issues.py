@@ -30,7 +30,7 @@ HOW_NETWORKS_ARE_TRAINED = "with plain cross-entropy, for the few epochs of the 
 
 SCORED_BY_ANSWERS = (
     "A row's label is the vote of its annotators, the first of those with equal votes. It was judged by "
-    "P(clean) from all answers to the row, each by its annotator's own T, and by networks that were not "
+    "P(clean) from all answers to the row, each by its annotator's own T, and by {models} that were not "
     "trained on the row. T is that of the votes, counted by it; an annotator's own T is in annotators.json."
 )
 TOGETHER = (
@@ -140,7 +140,8 @@ def _issues_of_answers(run: RunFolder, bootstrap: int, level: float, top: int | 
     judged = TOGETHER.format(counts_as=crowd.counts_as) if crowd.counts_as < 1 else APART
     findings.append(Finding("independence", "caution", None, judged + ALIKE))
     scored = RunIssues(_table(issues, rows, class_names, labels), issues, findings, class_names)
-    _write(run.path, scored, SCORED_BY_ANSWERS)
+    models = "networks" if run.card.is_network else f"models ({run.card.network})"
+    _write(run.path, scored, SCORED_BY_ANSWERS.format(models=models))
     return scored
 
 

@@ -79,7 +79,7 @@ def choices_of_the_network(settings: Settings, hardware: Hardware) -> list[str]:
     options = [option.name for option in fields(Options) if option.name != "estimator"]
     read_by_the_network: list[tuple[object, object, Sequence[str]]] = [
         (settings, usual, ("network", "remove_anchors", "pretrained", "trusted")),
-        (settings.reading, usual.reading, ("clean_column", "clean_source", "annotator_column")),
+        (settings.reading, usual.reading, ("clean_column", "clean_source")),
         (settings.options, usual.options, options),
         (hardware, Hardware(), ("devices", "precision")),
     ]

@@ -16,6 +16,7 @@ from trevision.models.features import Features
 from trevision.runs.noise_files import read_noise
 
 if TYPE_CHECKING:
+    from trevision.estimation import Answers
     from trevision.runs.settings import Settings
 
 
@@ -35,6 +36,8 @@ class ModelRows:
         Their numbers and names in the source, and their labels there.
     transition : ndarray of shape (C, C) or None
         T of the noise that was added.
+    answers : Answers or None
+        With several labels a row, who gave which label to which row; `labels` are their votes.
     """
 
     dataset: Dataset
@@ -42,6 +45,7 @@ class ModelRows:
     labels: np.ndarray
     source_labels: RowLabels
     transition: np.ndarray | None
+    answers: Answers | None = None
 
     @property
     def true_labels(self) -> np.ndarray | None:
@@ -65,14 +69,15 @@ def read_rows(source: str, settings: Settings, words: bool, progress: Progress |
     preprocessing = dataset.preprocessing
     by_words = None
     if words and preprocessing is not None and preprocessing.has_texts:
-        by_words = load_words(source, dataset, progress)
+        by_words = load_words(source, settings.reading, dataset, progress)
     features = Features(dataset.train_x, by_words, scaled=preprocessing is not None)
-    rows = dataset.labels
+    rows, answers = dataset.labels, dataset.answers
     if settings.train_size is not None:
         kept = drawn_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
         features, rows = features.take(kept), rows.take(kept)
+        answers = None if answers is None else answers.take(kept)
     labels, transition = rows.codes, None
     if settings.noise is not None:
         transition = read_noise(settings.noise, dataset.num_classes)
         labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
-    return ModelRows(dataset, features, labels, rows, transition)
+    return ModelRows(dataset, features, labels, rows, transition, answers)

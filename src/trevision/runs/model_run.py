@@ -1,7 +1,8 @@
 """One run of a scikit-learn model, or of the best of several models, from rows to a run folder.
 
 The models are compared by held-out noisy labels (`models.comparison`); the best is fitted on corrected labels
-(`models.corrected`). If that is the network, `run` trains it. Nothing here imports torch before that.
+(`models.corrected`), or on P(clean) from several labels a row (`models.answered`). If that is the network,
+`run` trains it. Nothing here imports torch before that.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from trevision.data.progress import Progress as ReadingProgress
 from trevision.estimation import counted_transition, invert, transition_error
 from trevision.extras import PACKAGES, is_installed
 from trevision.files import DataError, write_atomically, write_json, write_matrix
+from trevision.models.answered import fit_answered
 from trevision.models.candidates import CANDIDATES, Candidate
 from trevision.models.comparison import Compared, NetworkProbs, SharedFolds, compare
 from trevision.models.corrected import Corrected, fit_corrected
+from trevision.models.crowd import CrowdEvidence
 from trevision.models.files import save_classifier
 from trevision.models.names import AUTO, NETWORK
 from trevision.noise import FloatArray
+from trevision.runs.answered import Answered, check_settings_for_answers
 from trevision.runs.described import auc_of_wrong_labels, described_run
 from trevision.runs.model_rows import ModelRows, read_rows
 from trevision.runs.provenance import code
@@ -69,6 +73,8 @@ def run_model(
     code()  # asked now: the checkout may change while a long run trains
     hardware, progress = hardware or Hardware(), progress or NoProgress()
     check_numbers(settings, hardware)
+    if settings.reading.annotator_column is not None:
+        check_settings_for_answers(settings)
     finished = RunFolder(folder).finished_result(run_config(source, settings))
     if finished is not None:
         return finished
@@ -109,12 +115,14 @@ def run_model(
 
             return run(source, settings, folder, hardware, None, progress, reading, told=told)
         began = time.perf_counter()
-        corrected = _corrected(best, rows, folds, part, settings, progress, told["warnings"])
+        corrected, answered = _fitted(best, rows, folds, part, settings, progress, told["warnings"])
         seconds = sum(each.seconds for each in compared) + time.perf_counter() - began
     told["data_notes"] = [*rows.dataset.notes, *notes, *corrected.notes]
     result = _summarised(best, rows, corrected, settings, seconds, hardware.threads) | told
     result["warnings"] = [*told["warnings"], *corrected.warnings]
-    _write(folder, config, rows, best, compared, corrected, result)
+    if answered is not None:
+        result["annotators"] = answered.summary()
+    _write(folder, config, rows, best, compared, corrected, answered, result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return result
 
@@ -160,10 +168,12 @@ def _part(count: int, seed: int) -> np.ndarray | None:
 
 
 def _shared(rows: ModelRows, folds: list[np.ndarray], part: np.ndarray | None, seed: int) -> SharedFolds:
-    features, labels = rows.features, rows.labels
+    features, labels, answers = rows.features, rows.labels, rows.answers
     if part is not None:
         features, labels, folds = features.take(part), labels[part], [fold[part] for fold in folds]
-    return SharedFolds(features, labels, folds, rows.dataset.num_classes, seed)
+        answers = None if answers is None else answers.take(part)
+    crowd = None if answers is None else CrowdEvidence.of(answers)
+    return SharedFolds(features, labels, folds, rows.dataset.num_classes, seed, crowd)
 
 
 def _network_probs(
@@ -187,7 +197,7 @@ def _network_probs(
     return probs
 
 
-def _corrected(
+def _fitted(
     best: Compared,
     rows: ModelRows,
     folds: list[np.ndarray],
@@ -195,18 +205,30 @@ def _corrected(
     settings: Settings,
     progress: Progress,
     doubts: list[str],
-) -> Corrected:
+) -> tuple[Corrected, Answered | None]:
+    """The best model, fitted on all rows; with several labels a row, also what was learnt of annotators."""
     candidate = CANDIDATES[best.name]
     assert best.value is not None
-    arguments = (
-        candidate.model(best.value, settings.seed, rows.features.scaled),
-        rows.features.for_model(candidate),
-        rows.labels,
-        folds,
-        rows.dataset.num_classes,
-        settings.seed,
-        progress,
-    )
+    model = candidate.model(best.value, settings.seed, rows.features.scaled)
+    x = rows.features.for_model(candidate)
+    if rows.answers is None:
+        return _corrected(model, x, rows, folds, part, settings, progress, doubts), None
+    corrected, learnt = fit_answered(model, x, rows.answers, folds, settings.seed, progress)
+    numbers = rows.source_labels.row_numbers
+    return corrected, Answered(learnt.annotators, rows.answers, numbers, rows.dataset.class_names)
+
+
+def _corrected(
+    model: Any,
+    x: Any,
+    rows: ModelRows,
+    folds: list[np.ndarray],
+    part: np.ndarray | None,
+    settings: Settings,
+    progress: Progress,
+    doubts: list[str],
+) -> Corrected:
+    arguments = (model, x, rows.labels, folds, rows.dataset.num_classes, settings.seed, progress)
     chosen, estimator = settings.models.correction, settings.options.estimator
     try:
         return fit_corrected(*arguments, chosen, estimator, part)
@@ -228,7 +250,6 @@ def _summarised(
 ) -> dict[str, Any]:
     """The contents of result.json, but for what is told of the comparison."""
     candidate = CANDIDATES[best.name]
-    agrees = corrected.probs.argmax(axis=1) == rows.labels
     packages = ("scikit-learn", "skops")
     return {
         "method": best.name,
@@ -239,7 +260,7 @@ def _summarised(
         "starts_from_estimate": True,
         "uses_transition": corrected.correction != "none",
         "noise_rate": corrected.noise_rate,
-        "noisy_validation_accuracy": float(agrees.mean()),
+        "noisy_validation_accuracy": corrected.held_out_accuracy,
         "selected_stage": best.name,
         "selected_epoch": 1,
         "stopped_because": "the model was fitted",
@@ -285,6 +306,7 @@ def _write(
     best: Compared,
     compared: list[Compared],
     corrected: Corrected,
+    answered: Answered | None,
     result: dict[str, Any],
 ) -> None:
     """Write the files of a finished run. result.json is last: if it exists, the run is complete."""
@@ -294,9 +316,12 @@ def _write(
     if dataset.preprocessing is not None:
         write_atomically(folder / PREPROCESSING_FILE, dataset.preprocessing.save)
     numbers = rows.source_labels.row_numbers
-    run.write_out_of_sample(
-        OutOfSampleRows(corrected.probs, rows.labels, numbers, min(FOLDS, len(rows.labels)))
-    )
+    if answered is None:
+        run.write_out_of_sample(
+            OutOfSampleRows(corrected.probs, rows.labels, numbers, min(FOLDS, len(rows.labels)))
+        )
+    else:
+        answered.write(folder)
     run.write_labels(dataset.labels, numbers, rows.labels)
     history = [
         {

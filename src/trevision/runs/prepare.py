@@ -19,7 +19,7 @@ from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import take_rows
 from trevision.estimation import counted_transition
 from trevision.files import DataError, write_json
-from trevision.methods.answered import METHOD as ANSWERS_METHOD
+from trevision.methods.options import ANSWERS_METHOD
 from trevision.methods.problem import Problem, network_seed
 from trevision.methods.registry import METHODS, pose
 from trevision.methods.schedules import colour_network, schedule_for

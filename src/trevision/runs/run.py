@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trevision.files import write_atomically, write_json, write_matrix
-from trevision.methods.answered import METHOD as ANSWERS_METHOD
 from trevision.methods.cross_fit import with_out_of_sample
+from trevision.methods.options import ANSWERS_METHOD
 from trevision.methods.problem import Learned
 from trevision.methods.registry import check_options, find_method
 from trevision.runs.answered import check_settings_for_answers, learn_answered

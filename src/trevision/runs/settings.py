@@ -26,10 +26,11 @@ class Models:
 
     model: str = NETWORK
     """auto (the one that makes held-out noisy labels likeliest), network, boosting, forest or linear. auto is
-    the default for tables and texts, unless another flag asks for the network."""
+    the default for tables and texts, unless another flag asks for the network. With several labels a row,
+    auto takes the one that makes the answers to held-out rows likeliest."""
     correction: str = AUTO
     """What a scikit-learn model is fitted on: auto, soft, reweight, prune, confident or none (the labels as
-    given)."""
+    given). With several labels a row it is always P(clean)."""
 
 
 @dataclass(frozen=True)
@@ -145,17 +146,21 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
 
 
 def fit_command(source: str, settings: Settings, out: Path) -> str:
-    """The `trevision fit` command with these settings; those at their default are left out."""
+    """The `trevision fit` command with these settings; those at their default are left out.
+
+    Labels that are known to be right are read by the network alone, so that no model is named with them.
+    """
     words = ["trevision", "fit", source]
     parts: tuple[tuple[Any, Any], ...] = (
         (settings, Settings(method=usual_method(source, settings.reading))),
         (settings.options, Options()),
         (settings.reading, Reading()),
+        (Models() if settings.reading.trusts_rows else settings.models, Models()),
     )
     for chosen, default in parts:
         for field_ in fields(chosen):
             value = getattr(chosen, field_.name)
-            if field_.name in ("options", "reading") or value == getattr(default, field_.name):
+            if field_.name in ("models", "options", "reading") or value == getattr(default, field_.name):
                 continue
             flag = f"--{field_.name.replace('_', '-')}"
             if isinstance(value, bool):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trevision.data.dataset import Dataset
 from trevision.data.files.image_lists import path_column
 from trevision.data.files.labels import LabelColumn, class_values, counted, label_column
 from trevision.data.files.reading import Reading
@@ -111,6 +112,14 @@ def open_source(source: str | Path, reading: Reading) -> tuple[Table, Reading, G
     view = _view(rows, label, votes, kept, rows.columns[dropped] if reading.rows_source is None else None)
     view = replace(view, notes=(*table.notes, *view.notes) if reading.rows_source else view.notes)
     return view, _one_label(view, reading, label), given
+
+
+def with_answers(dataset: Dataset, given: GivenAnswers | None) -> Dataset:
+    """The data set of a table that `open_source` opened, with the answers to its rows if there are any."""
+    if given is None:
+        return dataset
+    answers, notes = given.among(dataset.labels.row_numbers, dataset.class_names)
+    return replace(dataset, answers=answers, notes=(*given.notes, *dataset.notes, *notes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 If mistakes depend on the class alone, T counts them. Mistakes that follow the content of a row (near a
 boundary, in a group of rows, by a keyword) look like right labels to T. The model may disagree with such a
-label, but it disagrees also with right labels of rows that are hard. docs/estimate.md has the rules, and
-docs/panel.md how often they held.
+label, but it disagrees also with right labels of rows that are hard. docs/panel.md has the rules, and how
+often they held.
 """
 
 from __future__ import annotations

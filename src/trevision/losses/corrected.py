@@ -279,13 +279,18 @@ def released_revision_nll(
 
 def _weighted(log_clean: Tensor, in_weight: Tensor, noisy_labels: Tensor, into_label: Tensor) -> Tensor:
     """beta * (-log g_y) for each row, with the log g that beta is made of given apart."""
-    total, peak = noisy_total(in_weight, into_label)
-    log_weight = pick(in_weight, noisy_labels) - log_of_total(total, peak)
-    weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
-    # A label that T says cannot occur has no importance weight; such a row says nothing.
-    weight = torch.where(total > 0, weight, 0.0)
+    weight = weights_through(in_weight, noisy_labels, into_label)
     # A class that is masked out has log g = -inf and the weight 0, whose product is to be 0.
     return -weight * pick(log_clean, noisy_labels).clamp(min=torch.finfo(log_clean.dtype).min)
+
+
+def weights_through(log_clean: Tensor, noisy_labels: Tensor, into_label: Tensor) -> Tensor:
+    """beta = g_y / (T'g)_y for each row, from log g and T[:, y]."""
+    total, peak = noisy_total(log_clean, into_label)
+    log_weight = pick(log_clean, noisy_labels) - log_of_total(total, peak)
+    weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
+    # A label that T says cannot occur has no importance weight; such a row says nothing.
+    return torch.where(total > 0, weight, 0.0)
 
 
 def invert(transition: Tensor | ArrayLike) -> Tensor:

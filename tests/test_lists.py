@@ -76,6 +76,7 @@ def test_the_docstring_for_any_model_lists_the_corrections_and_estimators():
 def test_every_method_has_a_page_and_readme_links_to_it():
     pages = {path.stem for path in (ROOT / "docs" / "methods").glob("*.md")}
     shared = {"forward-r": "t-revision", "reweight-r": "t-revision"}
+    shared |= {"forward-gce": "forward-robust", "forward-sce": "forward-robust"}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in METHODS:
         page = shared.get(name, name)

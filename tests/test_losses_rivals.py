@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from trevision.losses import (
+    forward_generalised_cross_entropy,
     forward_nll,
+    forward_symmetric_cross_entropy,
     generalised_cross_entropy,
     generalised_of_log_prob,
     log_volume,
@@ -25,6 +27,7 @@ from trevision.losses import (
     total_variation_nll,
     volume_nll,
 )
+from trevision.noise import pair_flip
 
 Loss = Callable[..., Tensor]
 
@@ -41,6 +44,7 @@ SWAPPED = torch.tensor([[0.3, 0.7], [0.8, 0.2]], dtype=torch.float64)
 SINGULAR = torch.full((3, 3), 1 / 3, dtype=torch.float64)
 NOT_POSITIVE = {"dominant": DOMINANT_BUT_NEGATIVE, "swapped": SWAPPED, "singular": SINGULAR}
 ROBUST = [generalised_cross_entropy, symmetric_cross_entropy]
+THROUGH_T = [forward_generalised_cross_entropy, forward_symmetric_cross_entropy]
 
 
 def a_batch(n: int = 24, classes: int = 4, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -102,6 +106,23 @@ def test_a_robust_loss_equals_a_loop_written_from_its_equation(loss: Loss, slow:
     assert loss(logits, labels, reduction="sum").item() == pytest.approx(sum(expected))
 
 
+@pytest.mark.parametrize(
+    ("loss", "slow"), list(zip(THROUGH_T, (slow_generalised, slow_symmetric), strict=True))
+)
+def test_a_robust_loss_through_t_equals_a_loop_written_from_its_equation(loss: Loss, slow: Callable) -> None:
+    logits, labels = a_batch()
+    t, expected = ASYMMETRIC.tolist(), []
+    for row, y in zip(logits.tolist(), labels.tolist(), strict=True):
+        g = softmax_of(row)
+        expected.append(slow([sum(t[i][j] * g[i] for i in range(4)) for j in range(4)], y))
+    actual = loss(logits, labels, ASYMMETRIC, reduction="none")
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-9)
+    assert loss(logits, labels, t).item() == pytest.approx(sum(expected) / len(expected))
+    assert loss(logits, labels, ASYMMETRIC, reduction="sum").item() == pytest.approx(sum(expected))
+    turned = loss(logits, labels, ASYMMETRIC.t(), reduction="none")
+    assert (turned - actual).abs().max() > 0.1
+
+
 def test_the_volume_loss_equals_a_loop_written_from_its_equation() -> None:
     logits, labels = a_batch()
     t = ASYMMETRIC.tolist()
@@ -148,6 +169,36 @@ def test_symmetric_cross_entropy_without_its_reverse_is_cross_entropy() -> None:
     logits, labels = a_batch()
     actual = symmetric_cross_entropy(logits, labels, alpha=2.0, beta=0.0)
     torch.testing.assert_close(actual, 2 * F.cross_entropy(logits, labels))
+
+
+@pytest.mark.parametrize(("loss", "plain"), list(zip(THROUGH_T, ROBUST, strict=True)))
+def test_a_robust_loss_through_the_identity_is_the_loss_without_t(loss: Loss, plain: Loss) -> None:
+    logits, labels = a_batch()
+    torch.testing.assert_close(loss(logits, labels, np.eye(4)), plain(logits, labels))
+
+
+def test_robust_losses_through_t_have_forward_as_their_limit() -> None:
+    logits, labels = a_batch()
+    forward = forward_nll(logits, labels, ASYMMETRIC, reduction="none")
+    near = forward_generalised_cross_entropy(logits, labels, ASYMMETRIC, q=1e-6, reduction="none")
+    torch.testing.assert_close(near, forward, rtol=1e-5, atol=1e-5)
+    without = forward_symmetric_cross_entropy(
+        logits, labels, ASYMMETRIC, alpha=2.0, beta=0.0, reduction="none"
+    )
+    torch.testing.assert_close(without, 2 * forward)
+
+
+def test_a_robust_loss_may_take_a_flat_row_of_t_for_a_surer_one_and_forward_does_not() -> None:
+    """These losses are not proper, so the true T does not make them consistent. All rows are of class 0."""
+    transition = torch.tensor([[0.55, 0.45], [0.70, 0.30]], dtype=torch.float64)
+    sure_of_each = torch.tensor([[50.0, 0.0], [0.0, 50.0]], dtype=torch.float64)
+
+    def best_class(loss: Loss) -> int:
+        of_label = [loss(sure_of_each, torch.full((2,), y), transition, reduction="none") for y in range(2)]
+        return int((0.55 * of_label[0] + 0.45 * of_label[1]).argmin())
+
+    assert best_class(forward_nll) == 0
+    assert [best_class(loss) for loss in THROUGH_T] == [1, 1]
 
 
 def test_the_reverse_term_has_one_sum_over_labels_whatever_is_predicted() -> None:
@@ -251,6 +302,32 @@ def test_extreme_logits_give_finite_robust_losses_and_gradients(loss: Loss) -> N
     assert gradient.isfinite().all()
 
 
+@pytest.mark.parametrize("matrix", [ASYMMETRIC, torch.eye(4), torch.tensor(pair_flip(4, 0.45))])
+@pytest.mark.parametrize("loss", THROUGH_T)
+def test_extreme_logits_give_finite_robust_losses_through_t(loss: Loss, matrix: Tensor) -> None:
+    logits, labels = extreme_batch()
+    logits.requires_grad_()
+    transition = matrix.float().requires_grad_()
+    each = loss(logits, labels, transition, reduction="none")
+    assert each.isfinite().all()
+    for gradient in torch.autograd.grad(each.sum(), (logits, transition)):
+        assert gradient.isfinite().all()
+
+
+def test_extreme_logits_give_the_right_robust_losses_through_t() -> None:
+    logits = torch.tensor([[1e4, 0.0, 0.0, -1e4], [1e4, 0.0, 0.0, -1e4]])
+    labels = torch.tensor([1, 3])  # class 0 is labelled 1 with 0.25 and 3 with 0.05
+    p = torch.tensor([0.25, 0.05])
+    matrix = ASYMMETRIC.float()
+    torch.testing.assert_close(
+        forward_generalised_cross_entropy(logits, labels, matrix, reduction="none"), (1 - p**0.7) / 0.7
+    )
+    torch.testing.assert_close(
+        forward_symmetric_cross_entropy(logits, labels, matrix, reduction="none"),
+        -0.1 * p.log() + 4 * (1 - p),
+    )
+
+
 @pytest.mark.parametrize("loss", [volume_nll, total_variation_nll])
 def test_extreme_logits_give_finite_regularised_losses_and_gradients(loss: Loss) -> None:
     logits, labels = extreme_batch()
@@ -286,6 +363,13 @@ def test_gradients_of_robust_losses_match_finite_differences(loss: Loss) -> None
     assert gradcheck(lambda z: loss(z, labels, reduction="none"), (logits.requires_grad_(),))
 
 
+@pytest.mark.parametrize("loss", [*THROUGH_T, partial(forward_generalised_cross_entropy, q=0.01)])
+def test_gradients_of_robust_losses_through_t_match_finite_differences(loss: Loss) -> None:
+    logits, labels = a_batch(n=6)
+    transition = ASYMMETRIC.clone().requires_grad_()
+    assert gradcheck(lambda z, t: loss(z, labels, t, reduction="none"), (logits.requires_grad_(), transition))
+
+
 @pytest.mark.parametrize(
     "loss", [partial(volume_nll, volume_weight=0.3), partial(total_variation_nll, gamma=0.3)]
 )
@@ -303,6 +387,16 @@ def test_a_sure_wrong_prediction_pulls_less_than_under_cross_entropy() -> None:
     (robust,) = torch.autograd.grad(generalised_cross_entropy(logits, labels, reduction="sum"), logits)
     given = logits.softmax(dim=1).gather(1, labels[:, None]).detach()
     torch.testing.assert_close(robust, plain * given**0.7)
+
+
+def test_the_gradient_of_the_generalised_loss_through_t_is_forwards_times_a_weight() -> None:
+    logits, labels = a_batch()
+    logits.requires_grad_()
+    (forward,) = torch.autograd.grad(forward_nll(logits, labels, ASYMMETRIC, reduction="sum"), logits)
+    robust = forward_generalised_cross_entropy(logits, labels, ASYMMETRIC, reduction="sum")
+    (gradient,) = torch.autograd.grad(robust, logits)
+    noisy = (logits.softmax(dim=1) @ ASYMMETRIC).gather(1, labels[:, None]).detach()
+    torch.testing.assert_close(gradient, forward * noisy**0.7)
 
 
 # ---- refusals

@@ -11,8 +11,13 @@ from trevision.losses import ForwardLoss as ForwardLoss
 from trevision.losses import ReweightLoss as ReweightLoss
 from trevision.losses import backward_nll as backward_nll
 from trevision.losses import cross_entropy as cross_entropy
+from trevision.losses import forward_generalised_cross_entropy as forward_generalised_cross_entropy
 from trevision.losses import forward_nll as forward_nll
+from trevision.losses import forward_symmetric_cross_entropy as forward_symmetric_cross_entropy
 from trevision.losses import generalised_cross_entropy as generalised_cross_entropy
+from trevision.losses import importance_weights as importance_weights
+from trevision.losses import resampled_counts as resampled_counts
+from trevision.losses import resampled_nll as resampled_nll
 from trevision.losses import reweight_nll as reweight_nll
 from trevision.losses import symmetric_cross_entropy as symmetric_cross_entropy
 from trevision.losses import total_variation_nll as total_variation_nll

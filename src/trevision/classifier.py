@@ -51,8 +51,9 @@ class TRevisionClassifier(FittedClassifier):
     ----------
     method : str, default="auto"
         The learning method: `auto`, `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`,
-        `volminnet`, `tv`, `forward`, `backward`, `reweight`, `forward-r`, `reweight-r` or `recursive`. `auto`
-        corrects by T only where held-out noisy labels speak for it, and else trains plainly.
+        `volminnet`, `tv`, `forward`, `backward`, `reweight`, `rent`, `forward-gce`, `forward-sce`,
+        `forward-r`, `reweight-r` or `recursive`. `auto` corrects by T only where held-out noisy labels speak
+        for it, and else trains plainly.
     network : None, str, nn.Module or callable, default=None
         None chooses by the shape of the data and, for small colour images on a CPU, by the schedule.
         A str is a name: `lenet`, `resnet8`, `resnet18`, `resnet34`, `resnet50`, `narrow`, `wide` or `mlp`.

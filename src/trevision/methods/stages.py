@@ -244,9 +244,23 @@ def train_classifier(
     StageResult
         The selected epoch.
     """
-    model = _continued(problem, posterior, initial, "frozen")
     phase = problem.schedule.classifier_through(initial.matrix, weighted=weighted)
-    return run_problem_stage(problem, name, model, _corrected_step(objective), phase)
+    return continue_through(problem, posterior, initial, corrected_step(objective), phase, name=name)
+
+
+def continue_through(
+    problem: Problem,
+    posterior: StageResult,
+    initial: EstimatedTransition,
+    step: Step,
+    phase: Phase,
+    *,
+    name: str = "classifier",
+    evaluation: Evaluation | None = None,
+) -> StageResult:
+    """Train the network of stage 1 further, with T-hat fixed and any step, phase and evaluation."""
+    model = _continued(problem, posterior, initial, "frozen")
+    return run_problem_stage(problem, name, model, step, phase, evaluation=evaluation)
 
 
 def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
@@ -255,7 +269,7 @@ def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int)
 
     def train(name: str, phase: Phase) -> StageResult:
         model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
-        return run_problem_stage(problem, name, model, _corrected_step(forward_objective), phase)
+        return run_problem_stage(problem, name, model, corrected_step(forward_objective), phase)
 
     phase = replace(problem.schedule.classifier_through(transition, weighted=False), epochs=epochs)
     return train_steadily(problem, name, phase, train)
@@ -318,7 +332,7 @@ def revise(
     """
     schedule, prior = problem.schedule, problem.prior
     model = _continued(problem, trained, initial, schedule.parameterisation)
-    step = _corrected_step(objective, prior if prior is not None and prior.sparsity else None)
+    step = corrected_step(objective, prior if prior is not None and prior.sparsity else None)
     return run_problem_stage(problem, "revision", model, step, schedule.revision, record_start=True)
 
 
@@ -391,7 +405,9 @@ def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
     return batch.mean(losses.cross_entropy, logits, batch.noisy_labels)
 
 
-def _corrected_step(objective: Objective, penalised_by: Prior | None = None) -> Step:
+def corrected_step(objective: Objective, penalised_by: Prior | None = None) -> Step:
+    """The mean of a corrected loss over a batch, and the penalty of a prior, if any."""
+
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, matrix = model(batch.x)
         loss = batch.mean(objective, logits, batch.noisy_labels, matrix)

@@ -6,12 +6,13 @@ sharing of stages between runs all use this declaration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trevision.methods.problem import Learned, Problem
+    from trevision.methods.schedules import Schedule
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Method:
         Maximum number of classes; None for no limit.
     family : str or None
         Methods of a family share their second stage, `classifier`: in a table it is trained once for all.
+    released : mapping of str to callable
+        The method's schedule `released`, by the name of the data set: the recipe of its authors, from the
+        number of training rows. Empty if it has none.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Method:
     own_estimator: str | None = None
     most_classes: int | None = None
     family: str | None = None
+    released: Mapping[str, Callable[[int], Schedule]] = field(default_factory=dict, compare=False)
 
     def __call__(self, problem: Problem) -> Learned:
         return self.fit(problem)

@@ -26,10 +26,12 @@ class Method:
     fit : callable
         Runs the method: takes a `Problem`, calls the stages in order, returns `Learned`.
     options : tuple of str
-        The fields of `Options` that the method uses, besides `estimator`. Setting any other is an error.
+        The fields of `Options` that the method uses, besides `estimator` and `posterior`. Setting any other
+        is an error.
     starts_from_estimate : bool
         Whether the method runs stage 1 and estimates T from it, if only for the record. It then takes the
-        option `estimator` and shares stage 1 with other methods. False if it learns T from the start.
+        options `estimator` and `posterior`, and shares stage 1 with other methods. False if it learns T from
+        the start.
     own_estimator : str or None
         The estimator of T to start from, instead of the schedule's.
     most_classes : int or None
@@ -55,4 +57,5 @@ class Method:
 
     def takes(self, option: str) -> bool:
         """Whether the method uses the field `option` of `Options`."""
-        return option in self.options or (option == "estimator" and self.starts_from_estimate)
+        of_estimate = option in ("estimator", "posterior") and self.starts_from_estimate
+        return option in self.options or of_estimate

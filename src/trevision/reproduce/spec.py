@@ -5,8 +5,8 @@ Each table is a file in `tables/` with a `Spec` at module level. Constants that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -57,6 +57,8 @@ class Spec:
         For a figure without runs: draws it to a file, and returns a title and a table for the terminal.
     in_paper : bool
         Whether the paper has it.
+    notes : mapping of str to str
+        Sentences for the page of documentation, each shown if the row of that name is.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Spec:
     curves_of: str = ""
     draw: Callable[[Path], tuple[str, Grid]] | None = None
     in_paper: bool = True
+    notes: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def row_names(self) -> tuple[str, ...]:

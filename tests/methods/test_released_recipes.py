@@ -27,8 +27,10 @@ from trevision.methods.tv import Recipe, counting_step
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
 from trevision.reproduce.plans import make_plan, planned_runs
+from trevision.runs.out_of_sample import predict_out_of_sample
 from trevision.runs.prepare import network_for
 from trevision.runs.run import run
+from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings
 from trevision.training.loop import Batch
 from trevision.training.phase import learning_rate
@@ -185,6 +187,11 @@ def test_a_released_recipe_runs_from_images_to_a_result(tmp_path, monkeypatch, m
     assert (result["method"], result["schedule"]) == (method, "released")
     assert result["test_accuracy"] > 0.8
     assert {row["stage"] for row in epochs_of(tmp_path / "run")} == {method}
+    # The recipe has no stage 1. Folds that are trained later have that of `quick`.
+    folder = RunFolder(tmp_path / "run", tmp_path / "data")
+    predict_out_of_sample(folder)
+    predicted = folder.probabilities
+    assert (predicted.probs.argmax(axis=1) == predicted.labels).mean() > 0.4
 
 
 def epochs_of(folder: Path) -> list[dict]:

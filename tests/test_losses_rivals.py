@@ -138,6 +138,15 @@ def test_the_total_variation_loss_equals_a_loop_written_from_its_equation() -> N
     assert total_variation_nll(logits, labels, ASYMMETRIC, gamma=0.3).item() == pytest.approx(expected)
 
 
+def test_the_total_variation_of_given_pairs_is_the_mean_over_these_alone() -> None:
+    logits, _ = a_batch()
+    pairs = [(0, 2), (2, 0), (1, 1), (3, 0)]
+    expected = [slow_total_variation(logits[list(pair)]) for pair in pairs]
+    found = total_variation(logits, torch.tensor(pairs).t()).item()
+    assert found == pytest.approx(sum(expected) / 4)
+    assert expected[2] == 0
+
+
 def test_both_regularised_losses_have_their_papers_weights_unless_told_otherwise() -> None:
     logits, labels = a_batch()
     t = ASYMMETRIC.tolist()

@@ -28,8 +28,8 @@ from trevision.methods.answered import learn_from_answers
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import ANSWERS_METHOD, Options, check_choices_for_answers
 from trevision.methods.problem import Learned, network_seed
-from trevision.methods.registry import check_options, find_method, pose
-from trevision.methods.schedules import Schedule, schedule_for
+from trevision.methods.registry import check_options, find_method, pose, schedule_of
+from trevision.methods.schedules import Schedule
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
 from trevision.prior import Prior
@@ -278,7 +278,9 @@ class TRevisionClassifier(FittedClassifier):
         data = replace(data, **self._trusted_set(clean_X, clean_y))
         schedule, network = self.schedule, self._network_name(tuple(x.shape[1:]))
         if isinstance(schedule, str):
-            schedule = schedule_for(schedule, "arrays", len(data.train_x), data.num_classes, network)
+            schedule = schedule_of(
+                schedule, self.method, "arrays", len(data.train_x), data.num_classes, network
+            )
         precision = settled_precision(self.precision, network, self.accelerator)
         fabric = launch(self.accelerator, self.devices, precision)
         watch = Several([LineProgress()] if self.verbose else [])

@@ -134,6 +134,20 @@ def test_only_a_table_with_estimators_speaks_of_them(tmp_path):
         assert f"trevision reproduce {name} --dataset mnist" in page
 
 
+def test_the_page_says_how_rows_of_rivals_differ_from_their_authors_recipes(tmp_path):
+    notes = SPECS["floor"].notes
+    assert set(notes) == {"volminnet", "tv", "dual-t"}
+    for rows in (("tv", "dual-t"), ("volminnet",), ("forward",), ()):
+        page = floor.floor_page(floor.tabulate_floor(make_plan("floor", "mnist", rows), tmp_path), "e", "a")
+        told = {name for name, note in notes.items() if f"- {note}" in page}
+        assert told == (set(notes).intersection(rows) if rows else set(notes))
+    # The rows that they speak of can be asked for.
+    asked = ("volminnet:schedule=released", "tv:schedule=released")
+    asked += ("forward:estimator=dual-t,posterior=in-sample",)
+    assert all(any(row in note for note in notes.values()) for row in asked)
+    assert not any(row.lacking for row in make_plan("floor", "mnist", asked).rows)
+
+
 def test_rows_of_the_table_itself_may_be_lacking_and_any_other_must_exist():
     spec = SPECS["floor"]
     plan = make_plan("floor", "mnist")

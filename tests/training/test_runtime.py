@@ -54,7 +54,10 @@ def test_hardware_that_cannot_be_is_refused_in_words(how: dict, says: str) -> No
     [
         ({"optimizer": "adamw"}, "optimizer must be one of sgd, adam, got 'adamw'"),
         ({"optimizer_transition": "adamw"}, "optimizer_transition must be one of sgd, adam"),
-        ({"decay": "cosine"}, "decay must be one of constant, steps, one-cycle, triangular, got 'cosine'"),
+        (
+            {"decay": "cosine"},
+            "decay must be one of constant, steps, one-cycle, triangular, exponential, tent, got 'cosine'",
+        ),
         ({"augmentation": "flip"}, "augmentation must be one of"),
         ({"decay": "steps", "milestones": (80, 40)}, "milestones must be epochs in ascending order"),
         ({"epochs": -1}, "epochs must be at least 0"),

@@ -336,6 +336,10 @@ def test_learning_rates_follow_their_closed_forms():
     assert learning_rate(cycle, 2) == pytest.approx(1.0)
     assert learning_rate(cycle, 6) == pytest.approx(0.5)
     assert learning_rate(cycle, 10) == pytest.approx(0.0)
+    exponential = Phase(epochs=10, decay="exponential")
+    assert [learning_rate(exponential, t) for t in (0, 5, 10)] == pytest.approx([1, 10**-0.5, 0.1])
+    tent = Phase(epochs=10, decay="tent")
+    assert [learning_rate(tent, t) for t in (0, 0.5, 1, 5.5, 10)] == pytest.approx([0, 0.5, 1, 0.5, 0])
     assert learning_rate(Phase(epochs=5), 3.3) == 1.0
 
 

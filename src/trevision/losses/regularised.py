@@ -105,10 +105,15 @@ def total_variation_nll(
     return forward_nll(logits, noisy_labels, transition) - gamma * total_variation(logits)
 
 
-def total_variation(logits: Tensor) -> Tensor:
+def total_variation(logits: Tensor, pairs: Tensor | None = None) -> Tensor:
     """The mean over all pairs of rows of the distance between their predictions; 0 for a single row.
 
     mean over n < m of 1/2 sum_k |g_k(x_n) - g_k(x_m)|            (Zhang, Niu and Sugiyama 2021, Eq. 10)
+
+    With `pairs`, row numbers of shape (2, m), it is the mean over these pairs.
     """
-    distances = F.pdist(F.softmax(single_or_double(logits), dim=1), p=1)
+    probs = F.softmax(single_or_double(logits), dim=1)
+    if pairs is not None:
+        return 0.5 * (probs[pairs[0]] - probs[pairs[1]]).abs().sum(dim=1).mean()
+    distances = F.pdist(probs, p=1)
     return 0.5 * distances.sum() / max(len(distances), 1)

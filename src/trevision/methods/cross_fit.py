@@ -24,7 +24,7 @@ from trevision.training.loop import StageResult
 
 
 def with_out_of_sample(problem: Problem) -> Problem:
-    """Add out-of-sample predictions to a problem, if its estimator of T needs them.
+    """Add out-of-sample predictions to a problem, if its estimator of T reads them.
 
     None are needed if T-hat is counted from pairs of labels and the user did not choose an estimator. With
     too few rows for the folds none are made: the problem gets a warning, and T-hat comes from anchor points
@@ -42,7 +42,7 @@ def with_out_of_sample(problem: Problem) -> Problem:
     """
     data, schedule = problem.data, problem.schedule
     informed = data.label_pairs is not None and problem.options.estimator is None
-    if informed or not problem.estimator.needs_out_of_sample:
+    if informed or not problem.options.reads_out_of_sample(problem.estimator):
         return problem
     if len(data.train_x) <= schedule.folds:
         message = (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from trevision.estimation import find_estimator
+from trevision.estimation import Estimator, find_estimator
 from trevision.prior import PARAMETERISATIONS, parse
 
 MENTORS = ("self-paced", "learned")
 REVISION_LOSSES = ("eq3", "released")
 GRADIENTS = ("live", "detached")
+IN_SAMPLE, OUT_OF_SAMPLE = "in-sample", "out-of-sample"
 
 READ = "first read in"
 """The metadata key of a field: the first part of a run that depends on the option."""
@@ -45,6 +46,10 @@ class Options:
     (maximum likelihood), latent-unpooled (each class by itself), confident-joint, dual-t, hoc (neighbours'
     labels) or counted (labels against predictions). If not given, known clean labels are used where there are
     any; else anchor for named data sets and latent for your own data."""
+    posterior: str | None = _option(None, TRANSITION)
+    """The P(noisy | x) that the estimator reads: out-of-sample (of networks that were not trained on the row)
+    or in-sample (of stage 1 for its own training rows, as published for dual-t). If not given, in-sample for
+    anchor and out-of-sample for all others."""
     revision_loss: str | None = _option(None, LATER)
     """The loss of reweight-r's revision: eq3 (the paper's) or released (the authors' code; slack only)."""
     prior: str | None = _option(None, TRANSITION)
@@ -57,6 +62,12 @@ class Options:
         """The options that first matter in `part` of a run: TRANSITION or LATER."""
         return [option.name for option in fields(Options) if option.metadata[READ] == part]
 
+    def reads_out_of_sample(self, estimator: Estimator) -> bool:
+        """Whether `estimator` is to read predictions for rows that the network was not trained on."""
+        if self.posterior is None:
+            return estimator.needs_out_of_sample
+        return self.posterior == OUT_OF_SAMPLE
+
     def check(self) -> None:
         """Raise a ValueError for an invalid choice."""
         words = {
@@ -64,12 +75,18 @@ class Options:
             "reweight_gradient": GRADIENTS,
             "revision_loss": REVISION_LOSSES,
             "mentor": MENTORS,
+            "posterior": (IN_SAMPLE, OUT_OF_SAMPLE),
         }
         for name, known in words.items():
             if getattr(self, name) not in (getattr(Options, name), *known):
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
         if self.estimator is not None:
             find_estimator(self.estimator)
+        elif self.posterior is not None:
+            raise ValueError(
+                f"posterior {self.posterior} says what an estimator of T reads, so it must go with an "
+                "estimator, got none; name one, such as dual-t"
+            )
         for name in ("lr_revision", "lr_transition", "noise_rate"):
             rate = getattr(self, name)
             if not isinstance(rate, int | float | None) or isinstance(rate, bool):

@@ -12,7 +12,7 @@ from trevision.files import did_you_mean
 from trevision.methods.method import Method
 from trevision.methods.options import Options
 from trevision.methods.problem import Problem
-from trevision.methods.schedules import Schedule
+from trevision.methods.schedules import SCHEDULES, Schedule, schedule_for
 from trevision.networks.mlp import MLP
 from trevision.prior import Prior, check_keeps_prior
 from trevision.training.evaluate import Measure, measure_nothing
@@ -20,6 +20,9 @@ from trevision.training.inputs import NetworkMaker, set_up_by
 from trevision.training.runtime import Runtime
 
 METHODS: dict[str, Method] = declared_in("trevision.methods", Method)
+
+RELEASED = "released"
+"""The name of the schedules that methods declare themselves: the recipes of their authors."""
 
 
 def find_method(name: str) -> Method:
@@ -48,6 +51,41 @@ def _check_taken(option: str, method: Method) -> None:
     if not method.takes(option):
         takers = ", ".join(other.name for other in METHODS.values() if other.takes(option))
         raise ValueError(f"{option} is a choice of {takers}, got method {method.name}; leave it out")
+
+
+def check_schedule(name: str, method: str, source: str) -> None:
+    """Raise a ValueError unless there is a schedule of that name for the method and the data set.
+
+    Presets are for all methods and data. `released` is for methods that declare it, and their data sets.
+    """
+    presets = ", ".join(SCHEDULES)
+    if name != RELEASED:
+        if name not in SCHEDULES:
+            hint = did_you_mean(name, (*SCHEDULES, RELEASED))
+            raise ValueError(f"schedule must be one of {presets} or {RELEASED}, got {name!r}{hint}")
+        return
+    recipes = METHODS[method].released if method in METHODS else {}
+    if not recipes:
+        having = " and ".join(other.name for other in METHODS.values() if other.released)
+        raise ValueError(
+            f"schedule {RELEASED} is for {having}, whose authors' recipes are known, got method {method}; "
+            f"choose one of {presets}"
+        )
+    if source not in recipes:
+        raise ValueError(
+            f"schedule {RELEASED} of {method} is for {', '.join(recipes)}, got {source}; "
+            f"choose one of {presets}"
+        )
+
+
+def schedule_of(
+    name: str, method: str, source: str, rows: int, num_classes: int, network: str | None = None
+) -> Schedule:
+    """The schedule `name` of a method: its own if it is `released`, else a preset (`schedule_for`)."""
+    check_schedule(name, method, source)
+    if name == RELEASED:
+        return METHODS[method].released[source](rows)
+    return schedule_for(name, source, rows, num_classes, network)
 
 
 def pose(

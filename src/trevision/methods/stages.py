@@ -22,6 +22,7 @@ from trevision.admissible import penalty
 from trevision.data.rows import Rows, select_rows
 from trevision.estimation import Anchor, ProbabilityRows, Solution, counted_transition, trusted_transition
 from trevision.methods.objectives import forward_objective
+from trevision.methods.options import IN_SAMPLE
 from trevision.methods.problem import EstimatedTransition, Learned, Objective, Problem
 from trevision.prior import Parameterisation, Prior
 from trevision.training.evaluate import Evaluation, class_probs
@@ -138,15 +139,13 @@ def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None
        about T than all noisy labels do.
     2. rows with both labels, counted (the paper's start for Clothing1M), unless the user chose an estimator.
     3. a trusted set, unless the user chose an estimator.
-    4. predictions for the training rows. An estimator that needs out-of-sample predictions is replaced by
-       anchor points here: there are too few rows for folds.
+    4. predictions for the training rows, for anchor points and where the user chose them. Any other estimator
+       is replaced by anchor points here: there are too few rows for folds.
     """
     data, chosen = problem.data, problem.options.estimator is not None
     if problem.out_of_sample is not None:
         rows = ProbabilityRows(*problem.out_of_sample.rows(data))
-        solution = problem.estimator.solve(rows, data.weights, knowledge=knowledge)
-        filled = without_zeros(solution.transition, len(rows) * solution.class_prior)
-        return replace(solution, transition=filled)
+        return _filled(problem.estimator.solve(rows, data.weights, knowledge=knowledge), rows)
     if data.label_pairs is not None and not chosen:
         return _known(counted_transition(*data.label_pairs, data.num_classes))
     if data.trusted_x is not None and data.trusted_y is not None and not chosen:
@@ -154,11 +153,18 @@ def _estimated(problem: Problem, posterior: StageResult, knowledge: Prior | None
         return _known(trusted_transition(probs, data.trusted_y.numpy()))
     probs = predicted_probs(problem, posterior, data.train_x).astype(np.float64)
     rows = ProbabilityRows(probs, data.train_y.cpu().numpy())
-    estimator = problem.estimator
-    if estimator.needs_out_of_sample:
-        estimator = Anchor(name="anchor", percentile=problem.schedule.anchor_percentile)
     weights = None if data.train_weights is None else data.train_weights.double().numpy()
-    return estimator.solve(rows, weights)
+    estimator = problem.estimator
+    if not estimator.needs_out_of_sample:
+        return estimator.solve(rows, weights)
+    if problem.options.posterior == IN_SAMPLE:
+        return _filled(estimator.solve(rows, weights, knowledge=knowledge), rows)
+    return Anchor(name="anchor", percentile=problem.schedule.anchor_percentile).solve(rows, weights)
+
+
+def _filled(solution: Solution, rows: ProbabilityRows) -> Solution:
+    """The solution with a T that has no zeros."""
+    return replace(solution, transition=without_zeros(solution.transition, len(rows) * solution.class_prior))
 
 
 def estimated_without(problem: Problem, left_out: np.ndarray, whole: EstimatedTransition) -> np.ndarray:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trevision.estimation import find_estimator
+from trevision.methods.options import Options
 from trevision.methods.registry import METHODS
 from trevision.methods.schedules import usual_estimator
 from trevision.reproduce.archive import epochs_of, find_run, finished_names
@@ -90,8 +91,9 @@ def _likes(config: dict[str, Any]) -> tuple[Like, Like]:
     base = tuple(config.get(key) for key in ("source", "schedule", "method", "network", "train_size"))
     method = METHODS.get(config["method"])
     own = None if method is None else method.own_estimator
-    estimator = config.get("options", {}).get("estimator") or own or usual_estimator(config["source"])
-    base += (find_estimator(estimator).needs_out_of_sample,)  # if so, folds are trained too
+    options = Options(**config.get("options", {}))
+    estimator = find_estimator(options.estimator or own or usual_estimator(config["source"]))
+    base += (options.reads_out_of_sample(estimator),)  # if so, folds are trained too
     return (*base, config.get("remove_anchors"), "strict"), (*base, "loose")
 
 

@@ -262,4 +262,6 @@ def floor_page(table: FloorTable, error_picture: str, accuracy_picture: str) -> 
 def _notes(table: FloorTable) -> list[str]:
     """Notes on how to read the numbers."""
     of_estimators = [ABOUT_ESTIMATORS] if any(row.is_estimator for row in table.rows) else []
-    return [ABOUT_ERROR, *of_estimators, ABOUT_WRONG_LABELS, ABOUT_SECONDS, ABOUT_COLLAPSE]
+    shown = {row.name for row in table.rows}
+    of_rows = [note for name, note in table.plan.spec.notes.items() if name in shown]
+    return [ABOUT_ERROR, *of_estimators, *of_rows, ABOUT_WRONG_LABELS, ABOUT_SECONDS, ABOUT_COLLAPSE]

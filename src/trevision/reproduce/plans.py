@@ -14,7 +14,7 @@ from trevision.data.files.reading import Reading
 from trevision.data.sources import SOURCES
 from trevision.files import did_you_mean
 from trevision.methods.options import Options
-from trevision.methods.registry import METHODS, check_options
+from trevision.methods.registry import METHODS, check_options, check_schedule
 from trevision.networks.choose import choose
 from trevision.reproduce.estimators import ESTIMATORS, estimator_names, lacking
 from trevision.reproduce.sharing import run_name
@@ -35,6 +35,7 @@ REMOVED_ELSEWHERE = 0.4
 class Row:
     """One row of a table: a method with its options, with or without anchor points.
 
+    Its schedule is the plan's, unless the row names another.
     A row for an estimator alone has the estimator's name; its method is the comparison of all estimators.
     """
 
@@ -42,6 +43,7 @@ class Row:
     method: str
     anchors: Anchors
     options: Options = field(default_factory=Options)
+    schedule: str | None = None
 
     @property
     def label(self) -> str:
@@ -200,16 +202,18 @@ def make_plan(
     if seeds_without_anchors < least:
         raise ValueError(f"seeds_without_anchors must be at least {least}, got {seeds_without_anchors}")
     kept = [anchors for anchors in spec.anchors if anchors == "A" or seeds_without_anchors]
+    schedule = schedule or spec.schedule
+    rows = tuple(
+        read_row(text, anchors, spec) for anchors in kept for text in dict.fromkeys(methods or spec.row_names)
+    )
+    for row in rows:
+        check_schedule(row.schedule or schedule, row.method, dataset)
     return Plan(
         spec=spec,
         dataset=dataset,
-        rows=tuple(
-            read_row(text, anchors, spec)
-            for anchors in kept
-            for text in dict.fromkeys(methods or spec.row_names)
-        ),
+        rows=rows,
         noises=tuple(dict.fromkeys(noises)) or spec.noises,
-        schedule=schedule or spec.schedule,
+        schedule=schedule,
         seeds=seeds,
         seeds_without_anchors=seeds_without_anchors,
         **how,
@@ -218,6 +222,8 @@ def make_plan(
 
 def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
     """A row by its method, or by a method and options: `reweight-r:revision=frozen,lr-revision=1e-4`.
+
+    A row may also have a schedule of its own: `volminnet:schedule=released`.
 
     Parameters
     ----------
@@ -240,17 +246,21 @@ def read_row(text: str, anchors: Anchors, spec: Spec) -> Row:
         names = tuple(dict.fromkeys((*METHODS, *estimators, *spec.row_names)))
         hint = did_you_mean(method, names)
         raise ValueError(f"methods must be among {', '.join(names)}, got {text!r}{hint}")
-    options = Options()
+    options, schedule = Options(), None
     known = [option.name for option in fields(Options)]
     for choice in filter(None, choices.split(",")):
         key, _, value = choice.partition("=")
         key = key.strip().replace("-", "_")
+        if key == "schedule":
+            schedule = value
+            continue
         if key not in known:
-            raise ValueError(f"methods: {text!r} must choose among {', '.join(known)}, got {key!r}")
+            choosable = ", ".join(("schedule", *known))
+            raise ValueError(f"methods: {text!r} must choose among {choosable}, got {key!r}")
         options = replace(options, **{key: _value(value)})
     if text not in spec.methods:
         check_options(options, method)
-    return Row(text, method, anchors, options)
+    return Row(text, method, anchors, options, schedule)
 
 
 def _value(text: str) -> Any:
@@ -274,7 +284,7 @@ def planned_runs(plan: Plan) -> list[Planned]:
                     noise=None if noise == REAL or human else noise,
                     reading=Reading(noise_set=noise if human else None),
                     method=row.method,
-                    schedule=plan.schedule,
+                    schedule=row.schedule or plan.schedule,
                     seed=seed,
                     network=plan.network,
                     train_size=plan.train_size,

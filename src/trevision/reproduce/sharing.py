@@ -91,7 +91,7 @@ def cross_fits(source: str, settings: Settings, *, colour: bool) -> bool:
         return True
     own = find_method(settings.method).own_estimator
     usual = COLOUR_ESTIMATOR if colour else usual_estimator(source)
-    return find_estimator(settings.options.estimator or own or usual).needs_out_of_sample
+    return settings.options.reads_out_of_sample(find_estimator(settings.options.estimator or own or usual))
 
 
 def is_finished(folder: Path) -> bool:

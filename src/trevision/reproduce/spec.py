@@ -5,8 +5,8 @@ Each table is a file in `tables/` with a `Spec` at module level. Constants that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -59,6 +59,8 @@ class Spec:
         Whether the paper has it.
     published_by : str
         Whose published numbers stand beside ours.
+    notes : mapping of str to str
+        Sentences for the page of documentation, each shown if the row of that name is.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Spec:
     draw: Callable[[Path], tuple[str, Grid]] | None = None
     in_paper: bool = True
     published_by: str = "paper"
+    notes: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def row_names(self) -> tuple[str, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from trevision.methods.cross_fit import cross_fit
+from trevision.methods.registry import RELEASED
 from trevision.runs.prepare import make_problem, prepare, read_source
 from trevision.runs.run_folder import RunFolder
-from trevision.runs.settings import Hardware
+from trevision.runs.settings import Hardware, Settings
 from trevision.training.checkpoint import FolderStore
 from trevision.training.precision import settled_precision
 from trevision.training.progress import NoProgress, Progress
@@ -19,6 +22,8 @@ def predict_out_of_sample(run: RunFolder, progress: Progress | None = None) -> N
     hardware = Hardware()
     torch.set_num_threads(hardware.threads or torch.get_num_threads())
     source, settings = run.source, run.settings
+    if settings.schedule == RELEASED:  # it has no stage 1, and folds train nothing else
+        settings = replace(settings, schedule=Settings.schedule)
     dataset = read_source(run.path, source, settings, run.data_dir, run.progress)
     data, _ = prepare(dataset, settings, hardware.accelerator)
     # An interrupted command continues, as `fit` does.

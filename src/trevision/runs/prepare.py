@@ -21,8 +21,8 @@ from trevision.estimation import counted_transition
 from trevision.files import DataError, write_json
 from trevision.methods.options import ANSWERS_METHOD
 from trevision.methods.problem import Problem, network_seed
-from trevision.methods.registry import METHODS, pose
-from trevision.methods.schedules import colour_network, schedule_for
+from trevision.methods.registry import METHODS, pose, schedule_of
+from trevision.methods.schedules import colour_network
 from trevision.networks.choose import build, choose
 from trevision.networks.pretrained import load_torchvision_weights
 from trevision.prior import Prior
@@ -124,7 +124,7 @@ def make_problem(
         data,
         make_network=lambda number=0: starting_network(network, shape, data.num_classes, settings, number),
         standardise=standardise_for(data.train_x),
-        schedule=schedule_for(settings.schedule, source, len(data.train_x), data.num_classes, network),
+        schedule=schedule_of(settings.schedule, method, source, len(data.train_x), data.num_classes, network),
         seed=settings.seed,
         runtime=runtime,
         options=settings.options,

@@ -11,7 +11,7 @@ from trevision.files import write_atomically, write_json, write_matrix
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import ANSWERS_METHOD
 from trevision.methods.problem import Learned
-from trevision.methods.registry import check_options, find_method
+from trevision.methods.registry import check_options, check_schedule, find_method
 from trevision.runs.answered import check_settings_for_answers, learn_answered
 from trevision.runs.prepare import Begun, begin
 from trevision.runs.provenance import code
@@ -69,6 +69,7 @@ def run(
     """
     code()  # asked now: the checkout may change while a long run trains
     method = find_method(settings.method)
+    check_schedule(settings.schedule, settings.method, source)
     if settings.reading.annotator_column is None:
         check_options(settings.options, settings.method)
     else:

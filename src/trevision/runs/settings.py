@@ -44,7 +44,8 @@ class Settings:
     reweight, rent, forward-gce, forward-sce, forward-r, reweight-r or recursive. auto is the default for
     your own data: it corrects by T only where held-out noisy labels speak for it."""
     schedule: str = "quick"
-    """quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol)."""
+    """quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol). For
+    volminnet and tv also released: their authors' recipe, for the data sets that they had."""
     seed: int = 0
     """Seed of the noise, the split, initial weights and batches."""
     network: str | None = None

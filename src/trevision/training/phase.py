@@ -11,7 +11,7 @@ from trevision.data.dataset import AUGMENTATIONS
 
 Criterion = Literal["error", "loss", "last"]
 Optimizer = Literal["sgd", "adam"]
-Decay = Literal["constant", "steps", "one-cycle", "triangular"]
+Decay = Literal["constant", "steps", "one-cycle", "triangular", "exponential", "tent"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Phase:
         Rows in a batch.
     decay : Decay, default="constant"
         How the rate moves: constant, steps (a tenth after each milestone), one-cycle (up, then along a
-        cosine to zero) or triangular (up, then along a line to zero).
+        cosine to zero), triangular (up, then along a line to zero), exponential (down to a tenth at the end)
+        or tent (up from zero in the first tenth of the epochs, then along a line to zero).
     milestones : tuple[int, ...], default=()
         For steps: the epochs after which the rate is divided by ten.
     augmentation : str | None, default=None
@@ -107,4 +108,9 @@ def learning_rate(phase: Phase, epochs_done: float) -> float:
             return 0.1 + 0.9 * share / warm_up
         down = (share - warm_up) / (1 - warm_up)
         return 1 - down if phase.decay == "triangular" else 0.5 * (1 + math.cos(math.pi * down))
+    if phase.decay == "exponential":
+        return float(0.1 ** (epochs_done / phase.epochs))
+    if phase.decay == "tent":
+        share = epochs_done / phase.epochs
+        return min(share / 0.1, (1 - share) / 0.9)
     return 1.0

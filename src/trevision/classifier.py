@@ -51,7 +51,7 @@ class TRevisionClassifier(FittedClassifier):
     ----------
     method : str, default="auto"
         The learning method: `auto`, `standard`, `decoupling`, `mentornet`, `co-teaching`, `gce`, `sce`,
-        `volminnet`, `tv`, `forward`, `backward`, `reweight`, `rent`, `forward-gce`, `forward-sce`,
+        `volminnet`, `tv`, `forward`, `backward`, `reweight`, `rent`, `forward-gce`, `forward-sce`, `unlabel`,
         `forward-r`, `reweight-r` or `recursive`. `auto` corrects by T only where held-out noisy labels speak
         for it, and else trains plainly.
     network : None, str, nn.Module or callable, default=None

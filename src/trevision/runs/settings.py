@@ -41,8 +41,8 @@ class Settings:
     """Noise to add to the training labels: sym-50, pair-45 (percent), or a .csv or .npy file with T."""
     method: str = "reweight-r"
     """auto, standard, decoupling, mentornet, co-teaching, gce, sce, volminnet, tv, forward, backward,
-    reweight, rent, forward-gce, forward-sce, forward-r, reweight-r or recursive. auto is the default for
-    your own data: it corrects by T only where held-out noisy labels speak for it."""
+    reweight, rent, forward-gce, forward-sce, unlabel, forward-r, reweight-r or recursive. auto is the default
+    for your own data: it corrects by T only where held-out noisy labels speak for it."""
     schedule: str = "quick"
     """quick (for two CPU cores), strong (longer, averaged weights) or paper (the published protocol). For
     volminnet and tv also released: their authors' recipe, for the data sets that they had."""

@@ -29,6 +29,7 @@ from trevision.estimation import (
     count_wrong,
     estimate,
 )
+from trevision.estimation.count import UNEVEN, VERY_UNEVEN, unevenness
 from trevision.estimation.from_probabilities import labelled_rows
 from trevision.noise import FloatArray, IntArray
 
@@ -42,9 +43,6 @@ AUDIT_IN_PYTHON = "An audit tells: look at the rows of trevision.audit.audit_pla
 ROWS_SHOWN = 10
 """The rows that a notebook shows."""
 
-
-UNEVEN, VERY_UNEVEN = 1 / 3, 1 / 2
-"""From which `unevenness` on T tells rows apart although the class of many rows stays open."""
 
 TRUST_IF_TOLD, TRUST_IF_EVEN = 0.75, 0.1
 TRUST_IF_TOO_LOW = 0.5
@@ -294,20 +292,6 @@ def _trust(count: Count, transition: FloatArray) -> float:
         return TRUST_IF_TOLD if uneven >= UNEVEN else TRUST_IF_EVEN
     is_pattern = uneven >= VERY_UNEVEN and len(transition) > 2
     return TRUST_IF_VERY_UNEVEN if is_pattern else TRUST_IF_OPEN
-
-
-def unevenness(transition: FloatArray) -> float:
-    """The share of mistakes that would have to move to make T symmetric noise of the same rate.
-
-    >>> from trevision import noise
-    >>> round(unevenness(noise.symmetric(5, 0.4)), 6), round(unevenness(noise.pair_flip(5, 0.4)), 6)
-    (0.0, 0.75)
-    """
-    size = len(transition)
-    rates = 1 - transition.diagonal()
-    even = np.full((size, size), rates.mean() / (size - 1))
-    np.fill_diagonal(even, 1 - rates.mean())
-    return float(np.abs(transition - even).sum() / 2 / max(rates.sum(), LEAST_PROBABILITY))
 
 
 def issues_of_answers(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from trevision import noise
-from trevision.estimation import NOT_TOLD, count_wrong, estimate
+from trevision.estimation import NOT_TOLD, ProbabilityRows, count_wrong, estimate, find_estimator
+from trevision.estimation.count import tells_pattern, unevenness
 from trevision.issues import find_label_issues
 
 TRUE = np.array([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.0, 0.3, 0.7]])
@@ -42,6 +43,24 @@ def test_class_conditional_mistakes_are_told_and_the_interval_holds_the_truth_ni
         assert count.told, count.reason
         held += count.low <= (given != true).sum() <= count.high
     assert held >= 16  # 90% of 20 are 18; fewer than 16 have a probability of 4%
+
+
+def test_a_pattern_is_told_where_mistakes_are_uneven_and_class_conditional() -> None:
+    def tells(probs: np.ndarray, given: np.ndarray) -> bool:
+        rows = ProbabilityRows(probs, given)
+        return tells_pattern(rows, find_estimator("latent").solve(rows))
+
+    probs, given, _ = planted(hardest=0.03)
+    assert tells(probs, given)
+    even = noise.symmetric(3, 0.3)
+    posterior = probs @ np.linalg.inv(TRUE)
+    assert not tells(posterior @ even, noise.corrupt(posterior.argmax(axis=1), even, random_state=0))
+    assert not tells(*overlapping())
+
+
+@pytest.mark.parametrize(("name", "share"), [("sym-30", 0.0), ("pair-30", 0.75), ("pair-10", 0.75)])
+def test_unevenness_is_the_share_of_mistakes_that_would_move(name: str, share: float) -> None:
+    assert unevenness(noise.parse(name, 5)) == pytest.approx(share)
 
 
 def test_the_count_has_both_readings_and_prints_its_interval() -> None:

@@ -21,6 +21,8 @@ from trevision.methods.schedules import schedule_for
 from trevision.methods.trusted_transition import doubt_of_spread, doubt_of_transition, fit_of_labels
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
+from trevision.refit.held_out import HeldOut, Score
+from trevision.refit.scoring import Gain
 from trevision.runs.model_choice import UNSAID, settle_model
 from trevision.runs.settings import Hardware, usual_method
 from trevision.training.checkpoint import FolderStore, MemoryStore
@@ -73,6 +75,33 @@ def test_on_clean_labels_it_ends_where_plain_training_does(blobs):
     learned, plain = learn(blobs, labels=blobs.clean), learn(blobs, "standard", labels=blobs.clean)
     assert abs(learned.selected["test_accuracy"] - plain.selected["test_accuracy"]) <= 0.005
     assert all(abs(each["gain"]) < 0.05 for each in learned.choice["scores"].values())
+
+
+def scored(mean: float, error: float, agreement: float = 0.0) -> Score:
+    rows = np.zeros(100)
+    return Score(-1 + mean, Gain(mean, error), np.eye(2)[[0, 1] * 50], rows, 0.05, agreement, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("told", "forward", "reweight", "chosen"),
+    [
+        (False, scored(0.003, 0.005), scored(-0.01, 0.005), "none"),
+        (True, scored(0.003, 0.005), scored(-0.01, 0.005), "forward"),
+        (True, scored(0.003, 0.005, -0.015), scored(-0.01, 0.005), "forward"),
+        (True, scored(0.003, 0.005, -0.025), scored(-0.01, 0.005), "none"),
+        (True, scored(-0.006, 0.005), scored(-0.01, 0.005), "none"),
+        (True, scored(-0.004, 0.005), scored(0.001, 0.005), "reweight"),
+    ],
+)
+def test_a_told_pattern_of_mistakes_is_corrected_unless_held_out_labels_refute_it(
+    told, forward, reweight, chosen
+):
+    scores = {"none": scored(0, 0), "forward": forward, "reweight": reweight}
+    task = HeldOut(np.array([0, 1] * 50), np.ones(100), [np.arange(100) < 50, np.arange(100) >= 50], 2)
+    scores["none"] = replace(scores["none"], rows=np.log(np.linspace(0.8, 0.9, 100)))
+    name, reason = auto.choose(task, scores, told)
+    assert name == chosen
+    assert reason.startswith(name)
 
 
 def test_large_data_are_compared_on_the_validation_rows(blobs, monkeypatch):

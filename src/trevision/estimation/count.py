@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from trevision.estimation.estimator import Solution
 from trevision.estimation.from_probabilities import Estimate
 from trevision.estimation.rows import ProbabilityRows, RowSource
+from trevision.noise import FloatArray
 
 TOLD, NOT_TOLD = "told", "cannot be told from the labels alone"
 
@@ -39,6 +41,11 @@ SHARE_BELOW = 0.5
 
 WIDE = 0.5
 """The share added from which on an interval is called wide."""
+
+UNEVEN, VERY_UNEVEN = 1 / 3, 1 / 2
+"""From which `unevenness` on T tells rows apart although the class of many rows stays open."""
+
+LEAST_RATE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -166,14 +173,14 @@ def count_wrong(
     'cannot be told from the labels alone'
     """
     rows = ProbabilityRows(noisy_probs, noisy_labels)
-    disagrees, sureness = 0, 0.0
-    for probs, labels, _ in rows.chunks():
-        disagrees += int((probs.argmax(axis=1) != labels).sum())
-        sureness += float(estimate.clean_posterior(probs).max(axis=1).sum())
+    disagrees, opened = _read(rows, estimate)
     number = len(rows)
-    opened = max(0.0, number - sureness)
     by_class = number * estimate.noise_rate
-    reason, at_least = _doubt(estimate, by_class, disagrees, opened, other_disagreements)
+    reason, at_least = None, False
+    if other_disagreements is not None:
+        reason = _refuted(estimate, other_disagreements)
+    if reason is None:
+        reason, at_least = _doubt(estimate.transition, number, by_class, disagrees, opened)
     low, high = _interval(estimate, by_class, disagrees, opened, told=reason is None)
     ends = estimate.noise_rate_low, estimate.noise_rate_high
     return Count(
@@ -192,18 +199,79 @@ def count_wrong(
     )
 
 
-def _doubt(
-    estimate: Estimate, by_class: float, disagrees: int, opened: float, other: float | None
-) -> tuple[str | None, bool]:
-    """Why the count cannot be told, or None; and whether T counts too few rather than too many."""
-    transition, number = estimate.transition, estimate.rows
-    if other is not None and (estimate.noise_rate_low or estimate.noise_rate) * number > other + _spread(
+def unevenness(transition: FloatArray) -> float:
+    """The share of mistakes that would have to move to make T symmetric noise of the same rate.
+
+    Parameters
+    ----------
+    transition : ndarray of shape (C, C)
+        T[i, j] = P(noisy = j | clean = i).
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from trevision import noise
+    >>> round(unevenness(noise.symmetric(5, 0.4)), 6), round(unevenness(noise.pair_flip(5, 0.4)), 6)
+    (0.0, 0.75)
+    """
+    size = len(transition)
+    rates = 1 - transition.diagonal()
+    even = np.full((size, size), rates.mean() / (size - 1))
+    np.fill_diagonal(even, 1 - rates.mean())
+    return float(np.abs(transition - even).sum() / 2 / max(rates.sum(), LEAST_RATE))
+
+
+def tells_pattern(rows: ProbabilityRows, solution: Solution) -> bool:
+    """Whether mistakes go to few labels, and T explains so many of them that their count would be told.
+
+    Parameters
+    ----------
+    rows : ProbabilityRows
+        P(noisy | x) of rows that the model was not trained on, and their labels.
+    solution : Solution
+        T, found from them.
+
+    Returns
+    -------
+    bool
+    """
+    transition = solution.transition
+    if unevenness(transition) < UNEVEN:
+        return False
+    disagrees, opened = _read(rows, solution)
+    reason, _ = _doubt(transition, len(rows), len(rows) * solution.noise_rate, disagrees, opened)
+    return reason is None
+
+
+def _read(rows: ProbabilityRows, found: Estimate | Solution) -> tuple[int, float]:
+    """How many labels the model disagrees with, and how many rows stay open."""
+    disagrees, sureness = 0, 0.0
+    for probs, labels, _ in rows.chunks():
+        disagrees += int((probs.argmax(axis=1) != labels).sum())
+        sureness += float(found.clean_posterior(probs).max(axis=1).sum())
+    return disagrees, max(0.0, len(rows) - sureness)
+
+
+def _refuted(estimate: Estimate, other: float) -> str | None:
+    """Why a model of another kind, which disagrees with `other` labels, refutes T; None if it does not."""
+    number = estimate.rows
+    if (estimate.noise_rate_low or estimate.noise_rate) * number <= other + _spread(
         other, number, estimate.level
     ):
-        return (
-            f"a model of another kind disagrees with {other:,.0f} labels only, fewer than T calls wrong: "
-            "mistakes follow the content of the rows, or T is off"
-        ), False
+        return None
+    return (
+        f"a model of another kind disagrees with {other:,.0f} labels only, fewer than T calls wrong: "
+        "mistakes follow the content of the rows, or T is off"
+    )
+
+
+def _doubt(
+    transition: FloatArray, number: int, by_class: float, disagrees: int, opened: float
+) -> tuple[str | None, bool]:
+    """Why the count cannot be told, or None; and whether T counts too few rather than too many."""
     condition = float(np.linalg.cond(transition))
     swapped = bool((transition.diagonal() < transition.max(axis=1)).any())
     if not condition < WORST_CONDITION or swapped:

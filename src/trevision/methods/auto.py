@@ -8,7 +8,8 @@ candidate continues stage 1, and its held-out noisy labels are scored through it
     P(noisy = y | x) = (1 - e) (T' g^a(x))_y + e f_y
 
 with a power a and a share e fitted to the other folds (`refit/scoring.py`). The best correction is taken if
-it is ahead of plain training by standard errors and hits no fewer labels; else the result is `standard`.
+it is ahead of plain training by standard errors and hits no fewer labels. Where T tells an uneven pattern of
+mistakes, it is taken unless the labels speak against it. Else the result is `standard`.
 
 Small data are compared fold by fold: networks and T are learnt without the fold. Large data are compared on
 the validation rows, which are many then. docs/methods/auto.md has the rules and what was measured.
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from trevision.estimation import ProbabilityRows
+from trevision.estimation.count import tells_pattern
 from trevision.methods.cross_fit import cross_fit, fold_assignment, stage_name
 from trevision.methods.guard import PARTS, Validation, revise_guarded
 from trevision.methods.method import Method
@@ -131,7 +133,7 @@ def fit(problem: Problem) -> Learned:
     compared = compare(problem, posterior, initial)
     if compared.doubt:
         return _refused(problem, posterior, initial, compared.doubt, compared)
-    chosen, reason = choose(compared.task, compared.scores)
+    chosen, reason = choose(compared.task, compared.scores, _tells_pattern(problem, initial))
     return _finish(problem, posterior, initial, chosen, reason, compared)
 
 
@@ -140,8 +142,12 @@ def by_folds(problem: Problem) -> bool:
     return problem.out_of_sample is not None and len(problem.data.train_x) < SMALL
 
 
-def choose(task: Labelled, scores: dict[str, Score]) -> tuple[str, str]:
-    """The candidate to take, and why, from the scores of all."""
+def choose(task: Labelled, scores: dict[str, Score], tells_pattern: bool = False) -> tuple[str, str]:
+    """The candidate to take, and why, from the scores of all.
+
+    `tells_pattern` says that mistakes go to few labels and T explains them well enough for their count to be
+    told. Then the correction through T itself that is likeliest is taken unless held-out labels refute it.
+    """
     if len(scores) == 1:
         return NONE, "none: no correction could be trained, the loss was not finite"
     best = best_correction(scores)
@@ -149,7 +155,23 @@ def choose(task: Labelled, scores: dict[str, Score]) -> tuple[str, str]:
     if not tells_labels(task, scores[NONE]):
         told = "none: the network predicts held-out noisy labels no better than their frequencies do"
         return NONE, f"{told}; {reason}"
+    if tells_pattern and (likeliest := _likeliest_through_all_of_t(scores)):
+        told = f"{likeliest}: T explains most mistakes, they are uneven, and held-out labels do not refute it"
+        return likeliest, reason if likeliest == best and scores[best].is_clear else f"{told}; {reason}"
     return (best if scores[best].is_clear else NONE), reason
+
+
+def _likeliest_through_all_of_t(scores: dict[str, Score]) -> str:
+    """The correction through T itself that makes held-out labels likeliest and is not refuted; else empty."""
+    names = [each.name for each in CANDIDATES if each.share == 1 and each.name in scores]
+    likeliest = max(names, key=lambda name: scores[name].log_likelihood, default="")
+    return likeliest if likeliest and scores[likeliest].is_not_refuted else ""
+
+
+def _tells_pattern(problem: Problem, initial: EstimatedTransition) -> bool:
+    if problem.out_of_sample is None or initial.solution is None:
+        return False
+    return tells_pattern(ProbabilityRows(*problem.out_of_sample.rows(problem.data)), initial.solution)
 
 
 def _scored(

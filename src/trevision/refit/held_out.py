@@ -26,6 +26,12 @@ MANY_CHANGES = 0.1
 CLEAR_ERRORS_OF_MANY = 2.0
 """Standard errors by which a correction that changes many predictions must be ahead."""
 
+CLEARLY_BEHIND = -1.0
+"""Standard errors behind `none` at which held-out labels speak against a correction through a told T."""
+
+CLEARLY_FEWER = -2.0
+"""Standard errors of the hits at which such a correction hits clearly fewer labels than `none`."""
+
 CLEAR_SIGNAL = 2.0
 """Standard errors by which a model must beat the frequencies of the labels to tell anything of T."""
 
@@ -74,6 +80,8 @@ class Score:
         The share of rows whose likeliest class is not that of `none`.
     agreement : float
         By how much more often its likeliest class is the held-out noisy label than that of `none`.
+    agreement_error : float
+        The standard error of `agreement`.
     clear_errors : float
         Standard errors by which it must be ahead of `none`; more if it changes many predictions.
     models : tuple of FittedModel
@@ -86,6 +94,7 @@ class Score:
     rows: FloatArray
     changed: float = 0.0
     agreement: float = 0.0
+    agreement_error: float = 0.0
     clear_errors: float = CLEAR_ERRORS
     models: tuple[FittedModel, ...] = ()
 
@@ -103,6 +112,17 @@ class Score:
         """
         return self.agreement >= 0 and self.gain.is_clear(self.errors_needed)
 
+    @property
+    def is_not_refuted(self) -> bool:
+        """Whether held-out noisy labels leave it open that it is better than `none`.
+
+        A flexible model learns P(noisy | x) as well without T as with it, and where mistakes are uneven the
+        better prediction of the clean label may hit fewer noisy ones. So labels cannot speak for a right T.
+        They can speak against a wrong one.
+        """
+        hits = self.agreement >= CLEARLY_FEWER * self.agreement_error
+        return hits and self.gain.mean >= CLEARLY_BEHIND * self.gain.error
+
 
 def score(
     task: Labelled, held_out: FloatArray, transitions: list[FloatArray | None], none: Score | None = None
@@ -116,13 +136,15 @@ def score(
     ours, theirs = held_out.argmax(axis=1), none.held_out.argmax(axis=1)
     hits = (ours == task.labels).astype(np.int64) - (theirs == task.labels)
     total = weights.sum()
+    agreement = float(weights @ hits / total)
     return Score(
         mean,
         gain(rows, none.rows, weights),
         held_out,
         rows,
         changed=float(weights @ (ours != theirs) / total),
-        agreement=float(weights @ hits / total),
+        agreement=agreement,
+        agreement_error=float(np.sqrt(weights**2 @ (hits - agreement) ** 2) / total),
     )
 
 

@@ -102,7 +102,12 @@ def test_factors_of_counts_and_the_weight_of_the_variation_are_as_released():
 
 
 def test_small_colour_images_get_the_published_network_on_a_cpu():
-    assert network_for(Settings(method="tv", schedule="released"), (3, 32, 32), "cpu") == "resnet18"
+    def on_a_cpu(source: str, **how: str) -> str:
+        return network_for(source, Settings(**how), (3, 32, 32), "cpu")
+
+    assert on_a_cpu("cifar10", method="tv", schedule="released") == "resnet18"
+    assert on_a_cpu("cifar100", schedule="paper") == "resnet34"
+    assert on_a_cpu("cifar100", schedule="quick") == "narrow"
 
 
 # --- what tv does with its recipe ---------------------------------------------------------------------------

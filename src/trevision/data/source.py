@@ -62,6 +62,8 @@ class Source:
         The usual augmentation in the literature, one of `AUGMENTATIONS`.
     distortion
         Augmentation of the schedule `strong`; `augmentation` if None.
+    network
+        The paper's network, where it is not the one that `networks.choose` takes for the shape.
     estimator
         The default estimator of T: the paper's.
     noise_sets
@@ -77,6 +79,7 @@ class Source:
     on_request: bool = False
     augmentation: str = "none"
     distortion: str | None = None
+    network: str | None = None
     estimator: str = "anchor"
     noise_sets: Mapping[str, Callable[[Path | None, Progress | None], SourceData]] = field(
         default_factory=dict

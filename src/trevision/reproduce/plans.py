@@ -15,12 +15,11 @@ from trevision.data.sources import SOURCES
 from trevision.files import did_you_mean
 from trevision.methods.options import Options
 from trevision.methods.registry import METHODS, check_options, check_schedule
-from trevision.networks.choose import choose
 from trevision.reproduce.estimators import ESTIMATORS, estimator_names, lacking
 from trevision.reproduce.sharing import run_name
 from trevision.reproduce.spec import REAL, Anchors, Spec
 from trevision.reproduce.tables import find_spec
-from trevision.runs.prepare import network_for
+from trevision.runs.prepare import network_for, papers_network
 from trevision.runs.settings import Settings
 
 PRETRAINED = "clothing1m"
@@ -117,8 +116,8 @@ class Plan:
             return ""
         how = Settings(schedule=self.schedule, pretrained=self.pretrained)
         shape = SOURCES[self.dataset].shape
-        name = network_for(how, shape, "cpu")
-        return "" if name == choose(shape) else name
+        name = network_for(self.dataset, how, shape, "cpu")
+        return "" if name == papers_network(self.dataset, shape) else name
 
     @property
     def anchors(self) -> tuple[Anchors, ...]:

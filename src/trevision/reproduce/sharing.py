@@ -78,7 +78,7 @@ def _in_colour(source: str, settings: Settings, accelerator: str) -> bool:
     """Whether a run has the schedule of networks for colour images, as far as its settings tell."""
     network = settings.network
     if source in SOURCES:
-        network = network_for(settings, SOURCES[source].shape, accelerator)
+        network = network_for(source, settings, SOURCES[source].shape, accelerator)
     return has_colour_schedule(settings.schedule, network)
 
 

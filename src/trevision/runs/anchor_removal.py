@@ -24,17 +24,21 @@ from trevision.data.noisy import split
 from trevision.data.rows import keep_rows
 from trevision.files import DataError, locked, write_npy
 from trevision.methods.registry import pose
-from trevision.methods.schedules import schedule_for
+from trevision.methods.schedules import colour, schedule_for
 from trevision.methods.stages import fit_noisy_posterior
 from trevision.networks.choose import build, choose
+from trevision.networks.colour import WIDTHS
 from trevision.networks.standardise import Standardise
 from trevision.training.evaluate import PREDICTION_BATCH
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
-from trevision.training.runtime import Runtime, launch
+from trevision.training.runtime import Runtime, is_cpu, launch
 
 RECIPE = Phase(epochs=5, lr=2e-2, decay="one-cycle")
 LEAST_STEPS = 400  # minimum number of updates: small data get more epochs than the recipe has
+CPU_NETWORK, PAPERS_NETWORK = "narrow", "resnet18"
+"""For small colour images. Five epochs of the latter would take a CPU core hours."""
+
 SEED = 0  # not the run's seed: the remaining rows are a property of the data set
 
 
@@ -56,8 +60,8 @@ def clean_log_odds(dataset: Dataset, train_size: int | None = None, accelerator:
     """
     if not isinstance(dataset.train_x, Tensor):
         raise DataError(f"remove_anchors needs {dataset.name} in memory")
-    network = choose(tuple(dataset.train_x.shape[1:]))
-    phase = _recipe(len(dataset.train_y))
+    network = choose(tuple(dataset.train_x.shape[1:]), CPU_NETWORK if is_cpu(accelerator) else PAPERS_NETWORK)
+    phase = _recipe(dataset.name, len(dataset.train_y), network)
     identity = {
         "source": dataset.name,
         "network": network,
@@ -116,7 +120,9 @@ def content_digest(*tensors: Tensor) -> str:
     return digest.hexdigest()
 
 
-def _recipe(rows: int) -> Phase:
+def _recipe(source: str, rows: int, network: str) -> Phase:
+    if network in WIDTHS:
+        return colour(source, rows).noisy_posterior
     batch = min(RECIPE.batch_size, max(16, rows // 20))
     steps = math.ceil(rows / batch)
     return replace(RECIPE, batch_size=batch, epochs=max(RECIPE.epochs, math.ceil(LEAST_STEPS / steps)))

@@ -17,6 +17,7 @@ from trevision.data.dataset import Dataset
 from trevision.data.load import load
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import take_rows
+from trevision.data.sources import SOURCES
 from trevision.estimation import counted_transition
 from trevision.files import DataError, write_json
 from trevision.methods.options import ANSWERS_METHOD
@@ -24,6 +25,7 @@ from trevision.methods.problem import Problem, network_seed
 from trevision.methods.registry import METHODS, pose, schedule_of
 from trevision.methods.schedules import colour_network
 from trevision.networks.choose import build, choose
+from trevision.networks.colour import WIDTHS
 from trevision.networks.pretrained import load_torchvision_weights
 from trevision.prior import Prior
 from trevision.runs.anchor_removal import check_share, remove_anchors
@@ -88,7 +90,7 @@ def begin(
     prior = read_prior(settings.options.prior, dataset.num_classes)
     data, truth = prepare(dataset, settings, hardware.accelerator)
     shape = tuple(data.train_x.shape[1:])
-    network = network_for(settings, shape, hardware.accelerator)
+    network = network_for(source, settings, shape, hardware.accelerator)
     # A network that does not fit fails here, before anything is written. So does a wrong option below.
     starting_network(network, shape, data.num_classes, settings)
     precision = settled_precision(hardware.precision, network, hardware.accelerator)
@@ -133,17 +135,23 @@ def make_problem(
     )
 
 
-def network_for(settings: Settings, shape: tuple[int, ...], accelerator: str) -> str:
-    """The network that the user chose, else one for the shape of the data, the schedule and the device.
+def network_for(source: str, settings: Settings, shape: tuple[int, ...], accelerator: str) -> str:
+    """The network that the user chose, else one for the data, the schedule and the device.
 
     On a CPU, small colour images get the network of their schedule, which a CPU can train. Published weights
     fit only the paper's networks.
     """
     if settings.network is not None:
         return settings.network
-    if settings.pretrained is not None or not is_cpu(accelerator):
-        return choose(shape)
-    return choose(shape, colour_network(settings.schedule))
+    ours = colour_network(settings.schedule)
+    if settings.pretrained is None and is_cpu(accelerator) and choose(shape, ours) in WIDTHS:
+        return ours
+    return papers_network(source, shape)
+
+
+def papers_network(source: str, shape: tuple[int, ...]) -> str:
+    """The network that the paper has for a data set; for other data one that suits their shape."""
+    return (SOURCES[source].network if source in SOURCES else None) or choose(shape)
 
 
 def read_source(

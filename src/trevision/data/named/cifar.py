@@ -104,6 +104,7 @@ CIFAR100 = Source(
     shape=(3, 32, 32),
     files=_CIFAR100.files,
     augmentation="crop-flip",
+    network="resnet34",
 )
 
 

@@ -72,7 +72,7 @@ def fit(problem: Problem) -> Learned:
     return conclude_guarded(problem, initial, results)
 
 
-UNLABEL = Method("unlabel", fit, options=("prior",))
+UNLABEL = Method("unlabel", fit, options=("prior",), family="forward")
 
 
 def targets_by(problem: Problem, trained: StageResult, transition: FloatArray) -> FloatArray:

@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from trevision.estimation.from_probabilities import Estimate
 from trevision.estimation.rows import ProbabilityRows, RowSource
 
-TOLD, NOT_TOLD = "told", "cannot be told from the labels alone"
+TOLD = "told"
+NOT_TOLD = "cannot be told from the labels alone"
 
 LEAST_EXPLAINED = 0.45
 """The share of the model's disagreements that T must explain."""

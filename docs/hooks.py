@@ -124,6 +124,7 @@ def spaced(markdown: str) -> str:
     lines: list[str] = []
     levels: list[int] = []  # where the text of each open list item begins
     inside = False
+    paragraphs = False  # whether the last item has more than one
     for line in markdown.split("\n"):
         item = None if inside else ITEM.match(line)
         indent = len(line) - len(line.lstrip())
@@ -131,8 +132,9 @@ def spaced(markdown: str) -> str:
         if line.strip() and not inside and (item or after_gap or FENCE.match(line)):
             while levels and indent < levels[-1]:
                 levels.pop()
-        if not after_gap and _begins(item, line, lines[-1], inside):
+        if not after_gap and (_begins(item, line, lines[-1], inside) or (item and paragraphs)):
             lines.append("")
+        paragraphs = not item and (paragraphs or not line.strip())
         cut = min(indent, levels[-1]) if levels else 0
         lines.append(" " * 4 * len(levels) + line[cut:] if line.strip() else "")
         if item:

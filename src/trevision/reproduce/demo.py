@@ -89,7 +89,7 @@ def run_name(method: str, seed: int) -> str:
     return f"{METHODS[method].method}-{seed}"
 
 
-def find_misfiled(folder: Path, watch: Watch, threads: int = 1) -> Review:
+def find_misfiled(folder: Path, watch: Watch, threads: int = 1, images: int | None = None) -> Review:
     """Write the digits as a folder of images for each class, some in the wrong one, and look for those.
 
     Parameters
@@ -100,6 +100,8 @@ def find_misfiled(folder: Path, watch: Watch, threads: int = 1) -> Review:
         The observers of progress.
     threads
         CPU threads of the run.
+    images
+        How many digits to write; all if not given.
 
     Returns
     -------
@@ -108,7 +110,7 @@ def find_misfiled(folder: Path, watch: Watch, threads: int = 1) -> Review:
     from PIL import Image
     from sklearn.datasets import load_digits
 
-    pixels, clean = load_digits(return_X_y=True)
+    pixels, clean = (part[:images] for part in load_digits(return_X_y=True))
     filed = noise.corrupt(clean, noise.symmetric(10, MISFILED), random_state=0)
     for number, (image, label) in enumerate(zip(pixels.reshape(-1, 8, 8), filed, strict=True)):
         path = folder / PHOTOS / str(label) / f"{number:04d}.png"

@@ -11,8 +11,8 @@ Four data sets whose wrong labels are known: a generated table and scikit-learn'
   that need no download (TF-IDF with logistic regression; scikit-learn's MLP on pixels).
 
 Counted: lines typed (imports too, blank lines not); CPU seconds of the processes up to the list, and from the
-corrected labels to predictions; wrong labels among the first 100 listed; accuracy on clean held-out rows after
-these 100 were corrected by the truth, and before. One thread. docs/beside-cleanlab.md has what was measured.
+corrected labels to predictions; wrong labels among the first 100 listed; accuracy on clean held-out rows
+before, and after these 100 were corrected by the truth. One thread. docs/beside-cleanlab.md has the figures.
 
     python -m benchmarks journey                        # seeds 1 to 3 of noise, held-out rows and training
     TREVISION_SEEDS=1 python -m benchmarks journey      # fewer

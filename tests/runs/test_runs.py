@@ -66,8 +66,8 @@ def test_the_demonstration_shows_a_gain_and_draws_four_matrices_with_their_error
 
 
 def test_the_demonstration_finds_most_of_the_digits_in_wrong_folders(tmp_path):
-    found = find_misfiled(tmp_path / "demo", lambda title: Silent(), images=400)
-    assert 25 < found.misfiled < 60
+    found = find_misfiled(tmp_path / "demo", lambda title: Silent(), images=300)
+    assert 15 < found.misfiled < 50
     assert found.rightly_listed > 0.7 * found.misfiled
     assert found.rightly_listed > 0.7 * found.listed
     assert {path.name for path in (tmp_path / "demo").iterdir()} <= names_written()

@@ -21,8 +21,8 @@ import trevision
 from trevision.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
-EXECUTED = ("README.md", "docs/quick-start.md", "docs/questions.md", "docs/from-cleanlab.md")
-"""Pages whose Python blocks run, one after the other in one folder."""
+EXECUTED = ("docs/quick-start.md", "docs/questions.md", "docs/from-cleanlab.md")
+"""Pages whose Python runs, block after block in one folder; tests/test_readme.py runs that of README."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PENDING = {"check"} - set(COMMANDS)
 """Commands that pages already show and that are not there yet."""
@@ -186,7 +186,7 @@ ROOMS = (
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What a module says it exports, or else the functions and classes that it defines without an underscore."""
+    """What a module says it exports, or else the public functions and classes that it defines."""
     declared = getattr(module, "__all__", None)
     if declared is not None:
         return list(declared)

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs pictures bench clean
 
 demo: .venv/.installed
 	$(BIN)/trevision demo
@@ -15,12 +15,22 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, in site/. Its search works where it is served: python3 -m http.server -d site
+docs: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The pictures of README, from a fresh demo. Needs chromium.
+pictures: demo
+	cp demo-output/transition.svg docs/images/demo-transition.svg
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,900 \
+	  --screenshot=docs/images/report.png file://$(CURDIR)/demo-output/photos-run/report.html
+
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks step
 	$(BIN)/python -m benchmarks estimate
 
 clean:
-	rm -rf .venv build dist runs demo-output .mypy_cache .ruff_cache
+	rm -rf .venv build dist runs demo-output site .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -32,4 +42,8 @@ clean:
 
 .venv/.installed-dev: .venv/.installed
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+.venv/.installed-docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
 	touch $@

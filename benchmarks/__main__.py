@@ -20,6 +20,7 @@ NAMES = (
     "uneven",
     "panel",
     "gpu_cost",
+    "journey",
 )
 
 if __name__ == "__main__":

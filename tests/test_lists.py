@@ -73,13 +73,26 @@ def test_the_docstring_for_any_model_lists_the_corrections_and_estimators():
     assert set(re.findall(r"`([a-z-]+)`", estimators)) == set(ESTIMATORS)
 
 
-def test_every_method_has_a_page_and_readme_links_to_it():
-    pages = {path.stem for path in (ROOT / "docs" / "methods").glob("*.md")}
-    shared = {"forward-r": "t-revision", "reweight-r": "t-revision"}
-    shared |= {"forward-gce": "forward-robust", "forward-sce": "forward-robust"}
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+SHARED_PAGES = {
+    **{"forward-r": "t-revision", "reweight-r": "t-revision"},
+    **{"forward-gce": "forward-robust", "forward-sce": "forward-robust"},
+}
+
+
+def test_every_method_has_a_page_and_the_list_of_methods_links_to_it():
+    listed = (ROOT / "docs" / "methods" / "index.md").read_text(encoding="utf-8")
     for name in METHODS:
-        page = shared.get(name, name)
-        assert page in pages, name
-        assert f"docs/methods/{page}.md" in readme, name
-        assert f"`{name}`" in readme, name
+        page = SHARED_PAGES.get(name, name)
+        assert (ROOT / "docs" / "methods" / f"{page}.md").is_file(), name
+        assert f"({page}.md)" in listed, name
+        assert f"`{name}`" in listed, name
+
+
+@pytest.mark.parametrize("page", sorted({SHARED_PAGES.get(name, name) for name in METHODS}))
+def test_the_page_of_a_method_has_an_equation_a_command_and_what_was_measured(page):
+    text = (ROOT / "docs" / "methods" / f"{page}.md").read_text(encoding="utf-8")
+    assert re.search(r"^(?: {4}|maximise ).*=", text, re.MULTILINE), page
+    assert re.search(r"^trevision fit .*--method|^trevision fit .*--out", text, re.MULTILINE)
+    assert re.search(r"^## Measured", text, re.MULTILINE) or re.search(
+        r"^Measured so far", text, re.MULTILINE
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from trevision.data.load import load
 from trevision.files import DataError
 from trevision.noise import pair_flip
-from trevision.reproduce.demo import METHODS, SEEDS, demonstrate
+from trevision.reproduce.demo import LATENT, METHODS, SEEDS, compare, find_misfiled, names_written
 from trevision.runs.noise_files import read_noise
 from trevision.runs.pictures import draw_transitions
 from trevision.runs.prepare import prepare
@@ -42,19 +43,34 @@ def test_mnist_with_half_of_its_labels_wrong_is_learnt_from_a_fifth_of_its_image
     assert result["transition_error"] < 0.35
 
 
-def test_the_demonstration_shows_a_gain_and_draws_three_matrices(tmp_path):
-    demo = demonstrate(tmp_path / "demo", lambda title: Silent())
+def test_the_demonstration_shows_a_gain_and_draws_four_matrices_with_their_errors(tmp_path):
+    demo = compare(tmp_path / "demo", lambda title: Silent())
     assert demo.mean("reweight-r", "test_accuracy") > demo.mean("standard", "test_accuracy")
     assert set(demo.results) == {(method, seed) for method in METHODS for seed in SEEDS}
     picture = demo.picture.read_text(encoding="utf-8")
-    assert all(title in picture for title in ("true (sym-50)", "initial, from anchor points", "revised"))
+    assert "true (sym-50)" in picture
+    errors = [
+        float(re.search(rf"{re.escape(name)}: error (0\.\d+)", picture)[1])
+        for name in ("from anchor points", "revised (T-Revision)", "from latent")
+    ]
+    assert errors[2] < errors[1] < errors[0]
+    drawn = demo.results["reweight-r", demo.picture_seed]
+    assert errors[1] == pytest.approx(drawn["transition_error"], abs=5e-4)
     # The same budget, except where the guard had a plain network trained to compare with.
     budgets = {
         result["epochs"]
-        for result in demo.results.values()
-        if not any("plain_likelier" in told for told in result["guard"])
+        for (method, _), result in demo.results.items()
+        if method != LATENT and not any("plain_likelier" in told for told in result["guard"])
     }
     assert len(budgets) == 1
+
+
+def test_the_demonstration_finds_most_of_the_digits_in_wrong_folders(tmp_path):
+    found = find_misfiled(tmp_path / "demo", lambda title: Silent(), images=300)
+    assert 15 < found.misfiled < 50
+    assert found.rightly_listed > 0.7 * found.misfiled
+    assert found.rightly_listed > 0.7 * found.listed
+    assert {path.name for path in (tmp_path / "demo").iterdir()} <= names_written()
 
 
 def test_a_method_sees_noisy_labels_only_and_the_truth_is_kept_apart():

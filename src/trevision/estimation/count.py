@@ -20,7 +20,8 @@ from trevision.estimation.from_probabilities import Estimate
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
-TOLD, NOT_TOLD = "told", "cannot be told from the labels alone"
+TOLD = "told"
+NOT_TOLD = "cannot be told from the labels alone"
 
 LEAST_EXPLAINED = 0.45
 """The share of the model's disagreements that T must explain."""

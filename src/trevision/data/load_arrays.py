@@ -40,7 +40,7 @@ def load_arrays(source: str, reading: Reading, progress: Progress | None = None)
     kind = kind_of_source(source)
     reading.check(kind, source)
     if kind == "npz":
-        dataset = read_npz(Path(source), reading.clean_source)
+        dataset = read_npz(Path(source), reading.clean_source, reading.labels_as_written)
         if dataset.train_x.ndim == 2:
             return dataset
     elif kind == "table":

@@ -305,7 +305,7 @@ def _name(label: Any) -> str:
 
 
 def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path, mark: Mark) -> Write:
-    listing = list_folder(folder)
+    listing = list_folder(folder, labels_as_written=True)  # what is not corrected stays as it is
     assert listing.labels is not None
     _check_rows(folder, corrections, len(listing.paths))
     names = [listing.labels.names[code] for code in listing.labels.codes]

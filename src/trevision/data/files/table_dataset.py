@@ -15,7 +15,15 @@ from scipy import sparse
 
 from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.files.columns import DATE_PARTS, Column, plain, recognise
-from trevision.data.files.labels import counted, label_column, label_texts, sort_rows, trusted_codes
+from trevision.data.files.labels import (
+    class_column,
+    counted,
+    label_column,
+    label_texts,
+    sort_rows,
+    trusted_codes,
+)
+from trevision.data.files.leaks import identifies, leaks, notes_of
 from trevision.data.files.preprocessing import Preprocessing, fit_preprocessing, part_name, prepared
 from trevision.data.files.reading import Reading, kind_of, listed
 from trevision.data.files.survey import (
@@ -68,7 +76,10 @@ def read_table(
         _check_columns(table, preprocessing)
     first, second = halves(progress)
     surveyed, sample = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
-    labels, notes = label_column(surveyed.labels, str(table.path))
+    assert roles.label is not None
+    labels, notes = class_column(
+        surveyed.labels, str(table.path), reading.labels_as_written, table.columns[roles.label]
+    )
     chosen = sort_rows(labels, surveyed.clean, str(table.path))
     notes = (*table.notes, *notes, *chosen.notes)
     if preprocessing is None:
@@ -143,7 +154,7 @@ def _clean_rows(
     label = find_label_column(table, reading)
     surveyed, _ = survey(table, Roles(label), None, sample_rows=0)
     labels, _ = label_column(surveyed.labels, str(table.path))
-    rows, codes, note = trusted_codes(labels, classes, str(table.path))
+    rows, codes, note = trusted_codes(labels, classes, str(table.path), reading.labels_as_written)
     _check_columns(table, preprocessing)
     target_rows = np.full(surveyed.rows, -1)
     target_rows[rows] = np.arange(len(rows))
@@ -183,6 +194,7 @@ def recognise_columns(
         What the user says about its columns.
     """
     columns, notes = [], []
+    told = _columns_that_tell(table, sample, roles, reading)
     for number, name in enumerate(table.columns):
         called = {name, table.header[number]}
         if number in roles.columns or called & set(reading.ignore_column):
@@ -190,10 +202,14 @@ def recognise_columns(
         if called & set(reading.text_column):
             columns.append(Column(name, "text"))
             continue
+        if name in told:
+            continue
         # If fields are not separated by commas, the comma may be a decimal comma.
         column = recognise(name, sample.column(name), decimal_comma=table.delimiter != ",")
         if name in surveyed.counting and surveyed.rows > 2:
             column = Column(name, "ignored", reason="only counts the rows")
+        elif column.kind == "number" and identifies(name, sample.column(name)):
+            column = Column(name, "ignored", reason="is different in every row and names it")
         if column.kind == "ignored":
             notes.append(f"Column {name!r} is not used: it {column.reason}.")
         else:
@@ -202,6 +218,7 @@ def recognise_columns(
             notes.append(f"The comma in column {name!r} is read as a decimal point.")
         if column.date_format == "%m/%d/%Y":
             notes.append(f"Dates in column {name!r} are read as month/day/year.")
+    notes += notes_of(told)
     if not columns:
         raise DataError(" ".join([f"{table.path}: has no column left to learn from.", *notes]))
     if surveyed.rows > len(sample):
@@ -210,6 +227,18 @@ def recognise_columns(
             "drawn at random."
         )
     return tuple(columns), tuple(notes)
+
+
+def _columns_that_tell(table: Table, sample: pa.Table, roles: Roles, reading: Reading) -> dict[str, str]:
+    """The columns that were made from the label, but for those that the user wants as text."""
+    assert roles.label is not None
+    kept = {*reading.text_column, *reading.ignore_column}
+    others = [
+        name
+        for number, name in enumerate(table.columns)
+        if number not in roles.columns and not {name, table.header[number]} & kept
+    ]
+    return leaks(sample, table.columns[roles.label], others, reading.labels_as_written)
 
 
 def transformed(

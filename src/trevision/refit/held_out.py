@@ -72,6 +72,8 @@ class Score:
         log P(noisy = y | x) of every row.
     changed : float
         The share of rows whose likeliest class is not that of `none`.
+    accuracy : float
+        How often its likeliest class is the held-out noisy label.
     agreement : float
         By how much more often its likeliest class is the held-out noisy label than that of `none`.
     clear_errors : float
@@ -86,6 +88,7 @@ class Score:
     rows: FloatArray
     changed: float = 0.0
     agreement: float = 0.0
+    accuracy: float = float("nan")
     clear_errors: float = CLEAR_ERRORS
     models: tuple[FittedModel, ...] = ()
 
@@ -111,11 +114,12 @@ def score(
     weights = task.row_weights
     rows = held_out_log_likelihood(held_out, task.labels, transitions, task.folds, weights)
     mean = float(weights @ rows / weights.sum())
+    ours, total = held_out.argmax(axis=1), weights.sum()
+    accuracy = float(weights @ (ours == task.labels) / total)
     if none is None:
-        return Score(mean, Gain(0.0, 0.0), held_out, rows)
-    ours, theirs = held_out.argmax(axis=1), none.held_out.argmax(axis=1)
+        return Score(mean, Gain(0.0, 0.0), held_out, rows, accuracy=accuracy)
+    theirs = none.held_out.argmax(axis=1)
     hits = (ours == task.labels).astype(np.int64) - (theirs == task.labels)
-    total = weights.sum()
     return Score(
         mean,
         gain(rows, none.rows, weights),
@@ -123,6 +127,7 @@ def score(
         rows,
         changed=float(weights @ (ours != theirs) / total),
         agreement=float(weights @ hits / total),
+        accuracy=accuracy,
     )
 
 

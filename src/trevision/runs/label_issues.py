@@ -120,6 +120,11 @@ def find_run_issues(
     return scored
 
 
+def can_be_scored(run: RunFolder) -> bool:
+    """Whether the labels of a finished run can be scored without training anything for it."""
+    return run.has_annotators or run.has_probabilities
+
+
 def _disagreements_of_others(run: RunFolder, rows: int) -> float | None:
     """With how many labels the best model that was not chosen disagrees, if several were compared."""
     others = [each for each in run.result.get("models") or () if "error" not in each and not each["chosen"]]

@@ -261,6 +261,7 @@ def _summarised(
         "uses_transition": corrected.correction != "none",
         "noise_rate": corrected.noise_rate,
         "noisy_validation_accuracy": corrected.held_out_accuracy,
+        "held_out": corrected.held_out,
         "selected_stage": best.name,
         "selected_epoch": 1,
         "stopped_because": "the model was fitted",

@@ -17,6 +17,8 @@ FEWEST_ROWS = 20
 """With fewer rows, a column may agree with the label by chance."""
 MOSTLY_THERE = 0.9
 """The share of rows in which a copy of the label must have a value."""
+RARE = 0.1
+"""A class with a smaller share of the rows that a class has on average may be a typing error."""
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|pk|idx|index|rowid|nr)$", re.IGNORECASE)
 _CAMEL_CASE = re.compile(r"[a-z](?:Id|ID|Idx|Index)$")
 
@@ -39,6 +41,9 @@ def leaks(sample: pa.Table, label: str, columns: Sequence[str], as_written: bool
         Whether spellings of a label are different labels.
     """
     codes, names = _codes(sample.column(label), as_written)
+    rows_of = np.bincount(codes[codes >= 0], minlength=len(names))
+    # A typing error in the label is a class of its own here, and its copies may be without the error.
+    common = rows_of >= RARE * rows_of.mean() if len(names) else rows_of > 0
     found: dict[str, str] = {}
     marks: dict[str, int] = {}
     for column in columns:
@@ -50,10 +55,12 @@ def leaks(sample: pa.Table, label: str, columns: Sequence[str], as_written: bool
         classes, value_of = np.divmod(pairs, len(value_names))
         if len(np.unique(classes)) < len(classes):
             continue  # rows of one class have different values
+        value_of = value_of[common[classes]]
         classes_of_value = np.bincount(value_of, minlength=len(value_names))
         if (classes_of_value <= 1).all():
             found[column] = "is a copy of the label, or a code for it"
         elif len(value_names) == 2 and classes_of_value.min() == 1:
+            classes = classes[common[classes]]
             marks[column] = int(classes[np.argmax(classes_of_value[value_of] == 1)])
     for column, code in marks.items():
         others = set(marks.values()) - {code}

@@ -225,12 +225,13 @@ def test_the_command_that_apply_tells_is_one_that_fit_takes(folder, tmp_path, ca
     reviewed.to_csv(tmp_path / "corrections.csv", index=False)
     capsys.readouterr()
     cleaned = tmp_path / "cleaned.csv"
-    command("apply", tmp_path / "run", tmp_path / "corrections.csv", "--out", cleaned, "--trust")
+    command("apply", tmp_path / "run", tmp_path / "corrections.csv", "--out", cleaned)
     told = shlex.split(capsys.readouterr().out.split("next: trevision ")[1])
     assert "--clean-column" in told
-    assert not {"--method", "--model", "--models"} & set(told)
+    assert told[told.index("--model") + 1] == "linear"
+    assert not {"--method", "--models"} & set(told)
     command(*told)
-    assert RunFolder(told[-1]).card.is_network
+    assert RunFolder(told[-1]).card.network == "linear"
 
 
 @pytest.mark.parametrize("model", ["auto", "boosting"])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from trevision.cli.terminal import accuracy, console, errors, number, table
-from trevision.runs.issue_files import FoundNoise
+from trevision.estimation import Finding
+from trevision.runs.issue_files import VERDICTS, FoundNoise
 from trevision.runs.run_folder import RunFolder
 
+COUNTED = "count"
+"""The check of T that says the headline once more."""
 LABELS_ARE_NOISY = "these labels are noisy too, so that nobody could agree with all"
 
 
@@ -52,6 +57,17 @@ def wrong_labels(run: RunFolder) -> Iterator[str]:
         return
     yield f"{_capital(noise.count.headline)}: {noise.count.reason}."
     yield f"{noise.count.readings} 100 rows that you look at tell it: trevision audit {shlex.quote(str(run.path))}"
+
+
+def print_findings(findings: Sequence[Finding], file: Path) -> None:
+    """What the checks of T found: failures in full, and a count of the others as a line of details."""
+    for finding in findings:
+        if finding.verdict == "bad" and finding.check != COUNTED:
+            console.print(f"warning: {finding.sentence}", soft_wrap=True)
+    verdicts = Counter(finding.verdict for finding in findings)
+    told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
+    if told:
+        console.print(f"details: checks of T: {told}; what each says: {file}", soft_wrap=True)
 
 
 def told_count(noise: FoundNoise) -> str:

@@ -32,7 +32,8 @@ class Reading:
     name_column: str | None = None
     """A column that names the rows; it is shown in results and not learnt from."""
     clean_column: str | None = None
-    """A column that says (true/false, yes/no, 1/0) which labels are known to be right."""
+    """A column that says (true/false, yes/no, 1/0) which labels are known to be right. These rows are learnt
+    from or select epochs, and are never suspects."""
     clean_source: str | None = None
     """A second file or folder of the same form as SOURCE, whose labels are known to be right."""
     path_column: str | None = None

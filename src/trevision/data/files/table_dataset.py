@@ -92,8 +92,9 @@ def read_table(
     target_rows[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
     x, misfits = transformed(table, preprocessing, target_rows, second)
     trusted_x, trusted_y = x[len(chosen.rows) :], chosen.trusted_codes
+    trusted_rows = chosen.trusted_rows
     if reading.clean_source is not None:
-        trusted_x, trusted_y, more = _clean_rows(reading, preprocessing, chosen.classes)
+        trusted_x, trusted_y, trusted_rows, more = _clean_rows(reading, preprocessing, chosen.classes)
         notes += more
     return Dataset(
         name=table.path.stem,
@@ -105,6 +106,7 @@ def read_table(
         classes=chosen.classes,
         trusted_x=trusted_x if len(trusted_y) else None,
         trusted_y=trusted_y if len(trusted_y) else None,
+        trusted_row_numbers=trusted_rows if len(trusted_y) else None,
         names=None if surveyed.names is None else surveyed.names[chosen.rows],
         row_numbers=chosen.rows,
         notes=notes + misfits,
@@ -143,8 +145,8 @@ def read_table_rows(
 
 def _clean_rows(
     reading: Reading, preprocessing: Preprocessing, classes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """The rows of `clean_source`, whose labels are right."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """The rows of `clean_source`, whose labels are right: values, codes and numbers, and a note."""
     assert reading.clean_source is not None
     if kind_of(reading.clean_source) != "table":
         raise DataError(
@@ -159,7 +161,7 @@ def _clean_rows(
     target_rows = np.full(surveyed.rows, -1)
     target_rows[rows] = np.arange(len(rows))
     x, _ = transformed(table, preprocessing, target_rows, None)
-    return x, codes, (note,) if note else ()
+    return x, codes, rows, (note,) if note else ()
 
 
 def _check_columns(table: Table, preprocessing: Preprocessing) -> None:

@@ -76,7 +76,7 @@ def test_answers_joined_by_id_give_a_run_that_every_command_takes(files, tmp_pat
     assert result["annotators"]["annotators"] == 4
     assert result["annotators"]["answers"] == len(given)
     assert result["annotators"]["rows"] == given.id.nunique()
-    assert "annotators, answers, rows" in told.out
+    assert "4 annotators gave" in told.out
     assert "2 rows without a label left out (rows 7, 90)" in told.err
     stored = json.loads((out / "annotators.json").read_text())
     right = {each["name"]: each["right"] for each in stored["annotators"]}

@@ -14,6 +14,8 @@ MANY_LEVELS = 30
 SEPARATORS = (";", "|", ",")
 SHARED = 0.6
 """The share of the parts of lists that must come in several lists, or alone, for them to be lists of labels."""
+_CODE = re.compile(r"-?0\d")
+"""007 is a name."""
 _BRACKETS = re.compile(r"[\[\](){}\"']")
 
 
@@ -48,6 +50,8 @@ def check(names: Sequence[str], counts: Sequence[int], where: str) -> None:
 
 
 def _number(name: str) -> float | None:
+    if _CODE.match(name):
+        return None
     try:
         value = float(name)
     except ValueError:

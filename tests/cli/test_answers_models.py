@@ -264,7 +264,10 @@ def test_a_finished_run_is_left_and_another_model_refused(folder, tmp_path, caps
         (["--correction", "prune"], "correction must be left out with several labels a row, got prune"),
         (["--model", "linear", "--correction", "none"], "correction must be left out with several labels"),
         (["--model", "network", "--correction", "soft"], "correction is a choice of boosting, forest"),
-        (["--model", "linear", "--clean-column", "size"], "clean_column must be left out with annotator_column"),
+        (
+            ["--model", "linear", "--clean-column", "size"],
+            "clean_column must be left out with annotator_column",
+        ),
         (["--model", "linear", "--train-size", "999"], "train_size must lie in [1, 238]"),
         (["--model", "linear", "--seed", "-1"], "seed must be 0 or more"),
     ],

@@ -268,7 +268,11 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], list[str], list[str]]] = {
     "far from any": (plain_csv, ["--label-column", "zzz"], ["its columns: size, colour, label"]),
     "no name column": (plain_csv, ["--name-column", "id"], ["has no column 'id', the name_column"]),
     "one class": (one_class, [], ["two classes", "cat"]),
-    "measurements": (measurements, [], ["60 different numbers from 0 to 1", "put it into a few classes first"]),
+    "measurements": (
+        measurements,
+        [],
+        ["60 different numbers from 0 to 1", "put it into a few classes first"],
+    ),
     "open quote": (open_quote, [], ["data.csv: a quotation mark that opens in row 29 is never closed"]),
     "no truth": (doubtful_truths, ["--clean-column", "sure"], ["'perhaps' in row 9"]),
     "column twice": (plain_csv, ["--text-column", "label", "--label-column", "label"], ["different columns"]),

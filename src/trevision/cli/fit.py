@@ -44,8 +44,8 @@ def fit(
     or a named data set (NAMED_SOURCES). Rows that were left out or repaired are printed, and listed in
     result.json as data_notes. The same command continues a run that was stopped.
 
-    Without --out, the run goes to runs/NAME, where NAME is that of the source, or to runs/NAME-2, ... if other
-    runs are there; a run of the same settings is found again. Without --label-column, a column that is named
+    Without --out, the run goes to runs/NAME, where NAME is that of the source, or to runs/NAME-2, ... if
+    other runs are there; a run of the same settings is found again. Without --label-column, a column that is named
     like labels is taken, and without --text-column the only one that looks like text; both are said.
 
     Ends with how many labels are probably wrong, and writes the suspects as `trevision issues` does.

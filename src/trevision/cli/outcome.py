@@ -1,4 +1,4 @@
-"""What `fit` and `check` say of a finished run: how many labels are wrong, what the classifier is worth, next."""
+"""What `fit` and `check` say of a finished run: wrong labels, the worth of the classifier, what is next."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def print_next(run: RunFolder) -> None:
     """The commands that follow, ready to paste."""
     folder = shlex.quote(str(run.path))
     if run.has_issues:
-        console.print(f"Next: trevision report {folder}    (a page on which to review the suspects)", soft_wrap=True)
+        console.print(
+            f"Next: trevision report {folder}    (a page on which to review the suspects)", soft_wrap=True
+        )
         console.print(f"      trevision issues {folder}    (the suspects here)", soft_wrap=True)
     else:
         console.print(f"Next: trevision issues {folder}    (find the wrong labels)", soft_wrap=True)
@@ -49,14 +51,18 @@ def wrong_labels(run: RunFolder) -> Iterator[str]:
     if not run.has_issues:
         share = run.result["noise_rate"]
         if run.result.get("uses_transition", True) and share is not None:
-            yield f"By how labels go wrong (T), about {share:.1%} of them are wrong; that is the training's own count."
+            yield (
+                f"About {share:.1%} of the labels are wrong, by how labels go wrong (T) as the training "
+                "estimated it."
+            )
         return
     noise = run.noise
     if noise.count is None or noise.count.told:
         yield f"{told_count(noise)}."
         return
     yield f"{_capital(noise.count.headline)}: {noise.count.reason}."
-    yield f"{noise.count.readings} 100 rows that you look at tell it: trevision audit {shlex.quote(str(run.path))}"
+    audit = f"trevision audit {shlex.quote(str(run.path))}"
+    yield f"{noise.count.readings} To tell it, look at 100 rows: {audit}"
 
 
 def print_findings(findings: Sequence[Finding], file: Path) -> None:
@@ -64,7 +70,7 @@ def print_findings(findings: Sequence[Finding], file: Path) -> None:
     for finding in findings:
         if finding.verdict == "bad" and finding.check != COUNTED:
             console.print(f"warning: {finding.sentence}", soft_wrap=True)
-    verdicts = Counter(finding.verdict for finding in findings)
+    verdicts = Counter(str(finding.verdict) for finding in findings)
     told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
     if told:
         console.print(f"details: checks of T: {told}; what each says: {file}", soft_wrap=True)
@@ -75,7 +81,9 @@ def told_count(noise: FoundNoise) -> str:
     if noise.count is not None:
         return _capital(noise.count.headline)
     wrong, low, high = noise.wrong
-    interval = "" if low is None or high is None else f"; {noise.level:.0%} interval {low:,.0f} to {high:,.0f}"
+    interval = (
+        "" if low is None or high is None else f"; {noise.level:.0%} interval {low:,.0f} to {high:,.0f}"
+    )
     return f"About {wrong:,.0f} of {noise.rows:,} labels are wrong ({wrong / noise.rows:.1%}{interval})"
 
 
@@ -85,8 +93,8 @@ def classifier(result: dict[str, Any]) -> Iterator[str]:
     agrees = result["noisy_validation_accuracy"]
     if result.get("annotators") is not None:
         yield (
-            f"The classifier is right on about {agrees:.1%} of held-out rows, judged by what their annotators "
-            "say together."
+            f"The classifier is right on about {agrees:.1%} of held-out rows, judged by what their "
+            "annotators say together."
         )
     elif held_out is None:
         yield f"The classifier agrees with {agrees:.1%} of held-out labels; {LABELS_ARE_NOISY}."
@@ -120,7 +128,11 @@ def details(run: RunFolder) -> str:
         others = [_model(each) for each in models if not each["chosen"]]
         chosen = next(_model(each) for each in models if each["chosen"])
         judged = "held-out labels" if result.get("annotators") is None else "answers to held-out rows"
-        parts = [f"model {chosen}, the best on {judged}; others: {', '.join(others)}" if others else f"model {chosen}"]
+        parts = [
+            f"model {chosen}, the best on {judged}; others: {', '.join(others)}"
+            if others
+            else f"model {chosen}"
+        ]
     if (crowd := result.get("annotators")) is not None:
         parts.append(
             f"{crowd['annotators']} annotators gave {crowd['answers']:,} answers to {crowd['rows']:,} rows, "

@@ -90,7 +90,7 @@ def run_model(
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     with threadpool_limits(hardware.threads):
-        features, labels = rows.learnt_from()
+        _, labels = rows.learnt_from()
         folds = _folds(labels, settings.seed)
         part = _part(len(labels), settings.seed)
         shared = _shared(rows, folds, part, settings.seed)

@@ -54,7 +54,9 @@ def test_the_class_of_a_spelling_is_found_unless_classes_were_kept_apart():
 def test_spellings_are_one_class_in_every_kind_of_source(name, tmp_path):
     source = tmp_path / name
     if name == "arrays.npz":
-        np.savez(source, x=np.arange(float(len(SPELT)))[:, None], y=np.array([each.strip() for each in SPELT]))
+        np.savez(
+            source, x=np.arange(float(len(SPELT)))[:, None], y=np.array([each.strip() for each in SPELT])
+        )
     elif name == "folder":
         for row, label in enumerate(SPELT):
             (source / label.strip()).mkdir(parents=True, exist_ok=True)
@@ -78,7 +80,7 @@ def test_answers_are_merged_before_they_are_counted(tmp_path):
     lines = [(f"r{row}", who, label) for row in range(20) for who, label in (("a", "cat"), ("b", "Cat"))]
     lines += [(f"r{row}", who, "dog") for row in range(20, 40) for who in "ab"] + [("r3", "a", "CAT")]
     answers = pd.DataFrame(lines, columns=["id", "who", "label"])
-    answers["size"] = answers.id.str[1:].astype(float)
+    answers["size"] = answers.id.str[1:].astype(int) % 7
     answers.to_csv(tmp_path / "a.csv", index=False)
     reading = Reading(annotator_column="who", id_column="id")
     dataset = load_arrays(str(tmp_path / "a.csv"), reading)
@@ -179,8 +181,13 @@ def leaky(folder: Path) -> Path:
             "weight": rng.normal(code).round(2),
             "status": label,
             "copy": np.array(["CAT", "dog", "fox"])[code],
-            "code": np.array([7, 1, 3])[np.array(["cat", "dog", "fox"]).searchsorted(np.char.lower(label.astype(str)))],
-            **{f"label_{name}": [int(each.lower() == name) for each in label] for name in ("cat", "dog", "fox")},
+            "code": np.array([7, 1, 3])[
+                np.array(["cat", "dog", "fox"]).searchsorted(np.char.lower(label.astype(str)))
+            ],
+            **{
+                f"label_{name}": [int(each.lower() == name) for each in label]
+                for name in ("cat", "dog", "fox")
+            },
             "heavy": (rng.normal(code) > 1).astype(int),
         }
     )
@@ -243,6 +250,8 @@ def test_values_are_shown_as_a_person_writes_them(value, text):
 
 
 def test_fields_of_a_table_are_shown_as_a_person_writes_them(tmp_path):
-    frame = pd.DataFrame({"d": pd.to_datetime(["2024-02-03", "2024-02-04"]), "v": [0.1 + 0.2, 7.0], "y": ["a", "b"]})
+    frame = pd.DataFrame(
+        {"d": pd.to_datetime(["2024-02-03", "2024-02-04"]), "v": [0.1 + 0.2, 7.0], "y": ["a", "b"]}
+    )
     frame.to_parquet(tmp_path / "t.parquet")
     assert row_fields(tmp_path / "t.parquet", Reading(), [0]) == [{"d": "2024-02-03", "v": "0.3", "y": "a"}]

@@ -108,8 +108,10 @@ def read_npz(
         dataset = replace(_from_parts(path.stem, train, test), notes=notes)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    return dataset if clean_source is None else _with_trusted(
-        dataset, Path(clean_source).expanduser(), labels_as_written
+    return (
+        dataset
+        if clean_source is None
+        else _with_trusted(dataset, Path(clean_source).expanduser(), labels_as_written)
     )
 
 
@@ -126,7 +128,7 @@ def one_spelling(labels: Any) -> tuple[Any, tuple[str, ...]]:
     if labels.dtype.kind != "U":
         return labels, ()
     new_codes, kept, merged = spelling.merge(names, counts)
-    notes = (spelling.note_of(merged),) if merged else ()
+    notes: tuple[str, ...] = (spelling.note_of(merged),) if merged else ()
     rows = dict(zip(kept, np.bincount(new_codes[codes]).tolist(), strict=True))
     if alike := spelling.nearly_alike(kept, list(rows.values())):
         notes += (spelling.hint_of(alike, rows),)

@@ -6,7 +6,6 @@ A guess is made once, before a run, and becomes part of how its source is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -155,7 +154,7 @@ def _label_column(table: Table, reading: Reading, look: _Look) -> str:
     )
 
 
-def _taken(reading: Reading) -> Collection[str]:
+def _taken(reading: Reading) -> set[str]:
     """Columns that have another role."""
     roles = ("name_column", "clean_column", "path_column", "annotator_column", "id_column")
     named = {getattr(reading, role) for role in roles} - {None}

@@ -160,7 +160,8 @@ def list_table(table: Table, reading: Reading, *, training: bool = True) -> List
     surveyed, _ = survey(table, roles, None, sample_rows=0)
     assert surveyed.paths is not None
     paths = ["" if value != value else str(value) for value in surveyed.paths]
-    labels, notes = None, ()
+    labels: LabelColumn | None = None
+    notes: tuple[str, ...] = ()
     if roles.label is not None:
         column = table.columns[roles.label] if training else None
         labels, notes = class_column(surveyed.labels, str(table.path), reading.labels_as_written, column)

@@ -1,4 +1,4 @@
-"""Columns that tell the label itself, or only which row it is; a model that learns from them learns nothing."""
+"""Columns that tell the label itself, or only which row it is: nothing is learnt from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Labels as people write them: one class in several spellings, and names that are nearly alike.
 
-`cat`, `Cat` and `CAT ` are one class, called by its commonest spelling. `cat` and `catt` are two, and told of.
+`cat`, `Cat` and `CAT ` are one class, called by its commonest spelling.
+`cat` and `catt` are two, and told of.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Spellings:
 
 
 def key(name: str) -> str:
-    """What two spellings of one class have in common: letters without case, compatible forms, single spaces."""
+    """What two spellings of one class have in common: no case, compatible forms, single spaces."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 
@@ -82,7 +83,7 @@ def note_of(merged: Sequence[Spellings]) -> str:
 
 
 def codes_by_spelling(names: Sequence[str], classes: Iterable[str], as_written: bool = False) -> np.ndarray:
-    """The code of the class that each name means, -1 for none: the class of that name, else of its spelling."""
+    """The code of the class that each name means, by name or else by spelling; -1 for none."""
     exact = {name: code for code, name in enumerate(classes)}
     if as_written:
         return np.array([exact.get(name, -1) for name in names], dtype=np.int64)

@@ -13,7 +13,7 @@ MANY_LEVELS = 30
 """From how many different numbers on a column is a score or an amount and not a set of classes."""
 SEPARATORS = (";", "|", ",")
 SHARED = 0.6
-"""The share of the parts of lists that must come in several lists, or alone, for them to be lists of labels."""
+"""The share of the parts of lists that must come in other labels too for these to be lists of labels."""
 _CODE = re.compile(r"-?0\d")
 """007 is a name."""
 _BRACKETS = re.compile(r"[\[\](){}\"']")
@@ -33,8 +33,8 @@ def check(names: Sequence[str], counts: Sequence[int], where: str) -> None:
     if len(names) >= MANY_LEVELS and None not in numbers and not _are_codes(names):
         known = [number for number in numbers if number is not None]
         raise DataError(
-            f"{where} holds {len(names):,} different numbers from {min(known):g} to {max(known):g}, as a score "
-            "or an amount does; put it into a few classes first (such as low, middle, high), or if each "
+            f"{where} holds {len(names):,} different numbers from {min(known):g} to {max(known):g}, as a "
+            "score or an amount does; put it into a few classes first (such as low, middle, high), or if each "
             "number is a class, say --labels-as-written"
         )
     for separator in SEPARATORS:

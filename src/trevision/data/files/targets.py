@@ -33,8 +33,8 @@ def check(names: Sequence[str], counts: Sequence[int], where: str) -> None:
     if len(names) >= MANY_LEVELS and None not in numbers and not _are_codes(names):
         known = [number for number in numbers if number is not None]
         raise DataError(
-            f"{where} holds {len(names):,} different numbers from {min(known):g} to {max(known):g}, as a "
-            "score or an amount does; put it into a few classes first (such as low, middle, high), or if each "
+            f"{where} holds {len(names):,} different numbers from {min(known):g} to {max(known):g}, like "
+            "a score or an amount; put it into a few classes first (such as low, middle, high), or if each "
             "number is a class, say --labels-as-written"
         )
     for separator in SEPARATORS:

@@ -140,7 +140,7 @@ def test_reviewed_votes_are_written_one_a_row_and_can_be_learnt_from(files, tmp_
         lines.writerow([first["row"], first["name"], first["given"], other, "change"])
     run("apply", out, tmp_path / "corrections.csv", "--out", tmp_path / "cleaned.csv")
     cleaned = rows_of(tmp_path / "cleaned.csv")
-    assert list(cleaned[0]) == ["id", "size", "remark", "label"]
+    assert list(cleaned[0]) == ["id", "size", "remark", "label", "checked"]
     given = pd.read_csv(answers)
     for number, line in enumerate(cleaned):
         votes = given[given.id == line["id"]].label.value_counts()

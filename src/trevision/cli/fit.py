@@ -45,7 +45,7 @@ def fit(
     result.json as data_notes. The same command continues a run that was stopped.
 
     Without --out, the run goes to runs/NAME, where NAME is that of the source, or to runs/NAME-2, ... if
-    other runs are there; a run of the same settings is found again. Without --label-column, a column that is named
+    other runs are there; a run of the same settings is found again. Without --label-column, a column named
     like labels is taken, and without --text-column the only one that looks like text; both are said.
 
     Ends with how many labels are probably wrong, and writes the suspects as `trevision issues` does.

@@ -110,8 +110,8 @@ def classifier(result: dict[str, Any]) -> Iterator[str]:
         )
     else:
         yield (
-            f"The classifier agrees with {held_out['classifier']:.1%} of held-out labels, plain training with "
-            f"{held_out['plain']:.1%}; {LABELS_ARE_NOISY}."
+            f"The classifier agrees with {held_out['classifier']:.1%} of held-out labels, plain training "
+            f"with {held_out['plain']:.1%}; {LABELS_ARE_NOISY}."
         )
 
 
@@ -136,7 +136,8 @@ def details(run: RunFolder) -> str:
     if (crowd := result.get("annotators")) is not None:
         parts.append(
             f"{crowd['annotators']} annotators gave {crowd['answers']:,} answers to {crowd['rows']:,} rows, "
-            f"{crowd['right']:.1%} right; one annotator {crowd['least_right']:.1%} to {crowd['most_right']:.1%}"
+            f"{crowd['right']:.1%} right; of one annotator {crowd['least_right']:.1%} to "
+            f"{crowd['most_right']:.1%}"
         )
     elif _correction(result) is not None:
         parts.append(f"correction {_correction(result)}")

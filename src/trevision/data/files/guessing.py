@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trevision.data.files.columns import Column, plain, recognise
+from trevision.data.files.corrections import CHECKED
 from trevision.data.files.image_lists import path_column
 from trevision.data.files.leaks import identifies
 from trevision.data.files.reading import Reading
@@ -69,6 +70,9 @@ def guess_columns(source: str, reading: Reading) -> Guess:
         name = _label_column(table, reading, look)
         reading = replace(reading, label_column=name)
         said.append(f"labels: column {name!r} (guessed; --label-column NAME to change)")
+    if _has_checked_rows(table, reading, look):
+        reading = replace(reading, clean_column=CHECKED)
+        said.append(f"rows known to be right: column {CHECKED!r}, as `trevision apply` writes it")
     texts = table if reading.rows_source is None else open_table(reading.rows_source)
     if not reading.text_column and path_column(texts, reading) is None:
         label = reading.label_column or known[0]
@@ -121,6 +125,14 @@ def _classes(values: pa.Array) -> int:
     counts = pc.value_counts(values.drop_null()).field("counts").to_pylist()
     repeated = sum(count > 1 for count in counts)
     return len(counts) if 2 <= len(counts) <= MOST_CLASSES and repeated > len(counts) / 2 else 0
+
+
+def _has_checked_rows(table: Table, reading: Reading, look: _Look) -> bool:
+    """Whether a table is a corrected copy that says which rows were reviewed."""
+    others = (reading.clean_column, reading.clean_source, reading.annotator_column)
+    if any(other is not None for other in others) or CHECKED in _taken(reading):
+        return False
+    return CHECKED in table.header and look.columns[CHECKED].kind == "boolean"
 
 
 def _label_column(table: Table, reading: Reading, look: _Look) -> str:

@@ -205,7 +205,9 @@ def test_from_fit_to_apply_a_table_is_read_four_times(tmp_path, monkeypatch):
     assert readings_of("apply", "run", "corrections.csv", "--out", "cleaned.csv") == 1
     expected = table()
     expected.loc[row, "label"] = new
-    pd.testing.assert_frame_equal(pd.read_csv("cleaned.csv"), expected, check_dtype=False)
+    written = pd.read_csv("cleaned.csv")
+    assert written.index[written.pop("checked") == "yes"].tolist() == [row]
+    pd.testing.assert_frame_equal(written, expected, check_dtype=False)
 
 
 def test_a_folder_of_images_is_looked_through_for_changes_once_a_command(tmp_path, monkeypatch):

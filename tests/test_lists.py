@@ -42,7 +42,7 @@ def listed_after(text: str, start: str) -> list[str]:
 def test_the_help_of_fit_lists_the_methods_and_networks(capsys, monkeypatch):
     text = help_of("fit", capsys, monkeypatch)
     assert sorted(listed_after(text, "--method STR")) == sorted(METHODS)
-    assert sorted(listed_after(text, "--network {None}|STR")) == sorted(NETWORKS)
+    assert sorted(listed_after(text, "--network STR")) == sorted(NETWORKS)
 
 
 def test_the_help_of_fit_lists_the_models_and_corrections(capsys, monkeypatch):

@@ -76,7 +76,7 @@ def test_answers_joined_by_id_give_a_run_that_every_command_takes(files, tmp_pat
     assert result["annotators"]["annotators"] == 4
     assert result["annotators"]["answers"] == len(given)
     assert result["annotators"]["rows"] == given.id.nunique()
-    assert "annotators, answers, rows" in told.out
+    assert "4 annotators gave" in told.out
     assert "2 rows without a label left out (rows 7, 90)" in told.err
     stored = json.loads((out / "annotators.json").read_text())
     right = {each["name"]: each["right"] for each in stored["annotators"]}
@@ -140,7 +140,7 @@ def test_reviewed_votes_are_written_one_a_row_and_can_be_learnt_from(files, tmp_
         lines.writerow([first["row"], first["name"], first["given"], other, "change"])
     run("apply", out, tmp_path / "corrections.csv", "--out", tmp_path / "cleaned.csv")
     cleaned = rows_of(tmp_path / "cleaned.csv")
-    assert list(cleaned[0]) == ["id", "size", "remark", "label"]
+    assert list(cleaned[0]) == ["id", "size", "remark", "label", "checked"]
     given = pd.read_csv(answers)
     for number, line in enumerate(cleaned):
         votes = given[given.id == line["id"]].label.value_counts()

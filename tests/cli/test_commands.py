@@ -20,8 +20,8 @@ from trevision.estimation import transition_error
 from trevision.noise import pair_flip
 
 RUN_FILES = {
-    "config.json", "labels.parquet", "metrics.jsonl", "model.safetensors", "probabilities.npz", "result.json",
-    "transition.csv",
+    "config.json", "issues.csv", "issues.parquet", "labels.parquet", "metrics.jsonl", "model.safetensors",
+    "noise.json", "probabilities.npz", "result.json", "transition.csv",
 }  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def test_each_model_goes_from_a_table_to_cleaned_labels(folder, tmp_path, capsys
     command(*fit, "--out", run)
     told = capsys.readouterr().out
     assert model in told
-    assert "Correction:" in told
+    assert "; correction " in told
     result = result_of(run)
     assert result.keys() >= REQUIRED
     assert (result["model"], result["method"], result["epochs"]) == (model, model, 0)

@@ -42,7 +42,8 @@ def frame(rows: int = ROWS) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "size": rng.normal(4 * label, 1).round(3),
-            "colour": np.array(["red", "blue"])[label],
+            # Now and then another colour: a column that always agrees with the label would be left out.
+            "colour": np.array(["red", "blue"])[label ^ (np.arange(rows) % 7 == 3)],
             "label": np.array(["cat", "dog"])[label],
         }
     )
@@ -267,7 +268,11 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], list[str], list[str]]] = {
     "far from any": (plain_csv, ["--label-column", "zzz"], ["its columns: size, colour, label"]),
     "no name column": (plain_csv, ["--name-column", "id"], ["has no column 'id', the name_column"]),
     "one class": (one_class, [], ["two classes", "cat"]),
-    "measurements": (measurements, [], ["most labels occur once", "not names or measurements"]),
+    "measurements": (
+        measurements,
+        [],
+        ["60 different numbers from 0 to 1", "put it into a few classes first"],
+    ),
     "open quote": (open_quote, [], ["data.csv: a quotation mark that opens in row 29 is never closed"]),
     "no truth": (doubtful_truths, ["--clean-column", "sure"], ["'perhaps' in row 9"]),
     "column twice": (plain_csv, ["--text-column", "label", "--label-column", "label"], ["different columns"]),

@@ -185,7 +185,7 @@ def test_kept_labels_are_marked_if_the_review_is_trusted(table_run, tmp_path):
     path = tmp_path / "corrections.csv"
     write(path, [["row", "name", "given", "corrected", "decision"],
                  [str(one["row"]), one["name"], one["given"], one["given"], "keep"]])  # fmt: skip
-    main(["apply", str(folder), str(path), "--trust", "--out", str(tmp_path / "cleaned.csv")])
+    main(["apply", str(folder), str(path), "--out", str(tmp_path / "cleaned.csv")])
     with (tmp_path / "cleaned.csv").open(newline="", encoding="utf-8") as file:
         marks = [line["checked"] for line in csv.DictReader(file)]
     assert [row for row, mark in enumerate(marks) if mark == "yes"] == [one["row"]]

@@ -253,7 +253,8 @@ def test_apply_changes_the_corrected_labels_and_nothing_else(table_run, tmp_path
         [first["row"], first["name"], first["given"], first["suggested"], "accept"],
         [second["row"], second["name"], second["given"], second["given"], "keep"],
     )
-    main(["apply", str(folder), str(corrections), "--out", str(tmp_path / "cleaned.csv")])
+    apply = ["apply", str(folder), str(corrections), "--out"]
+    main([*apply, str(tmp_path / "cleaned.csv"), "--no-trust"])
     assert "1 label changed (2 reviewed)" in capsys.readouterr().out
 
     def read(name: str) -> list[list[str]]:
@@ -264,6 +265,10 @@ def test_apply_changes_the_corrected_labels_and_nothing_else(table_run, tmp_path
     expected[1 + first["row"]][3] = first["suggested"]
     assert expected[1 + third["row"]][3] == third["given"]
     assert read("cleaned.csv") == expected
+    main([*apply, str(tmp_path / "trusted.csv")])
+    decided = {first["row"], second["row"]}
+    told = ["checked", *("yes" if row in decided else "no" for row in range(len(expected) - 1))]
+    assert read("trusted.csv") == [[*line, said] for line, said in zip(expected, told, strict=True)]
 
 
 def test_apply_refuses_what_does_not_fit_in_one_line_and_writes_nothing(table_run, tmp_path, capsys):

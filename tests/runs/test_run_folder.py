@@ -196,15 +196,18 @@ def test_from_fit_to_apply_a_table_is_read_four_times(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table().to_csv("data.csv", index=False)
     fit = ("fit", "data.csv", "--name-column", "id", "--method", "standard", "--out", "run")
-    # The first reading of `fit` finds labels and columns, the second turns the columns into numbers.
-    assert readings_of(*fit) == 2
-    assert readings_of("issues", "run", "--bootstrap", 10) == 0
+    # A look at the first block guesses what is not said. The first reading of `fit` finds labels and columns,
+    # the second turns the columns into numbers.
+    assert readings_of(*fit) == 3
+    assert readings_of("issues", "run", "--bootstrap", 10) == 1  # to show the suspects
     assert readings_of("report", "run", "--suspects", 5) == 1
     row, new = write_corrections(Path("run"), Path("corrections.csv"))
     assert readings_of("apply", "run", "corrections.csv", "--out", "cleaned.csv") == 1
     expected = table()
     expected.loc[row, "label"] = new
-    pd.testing.assert_frame_equal(pd.read_csv("cleaned.csv"), expected, check_dtype=False)
+    written = pd.read_csv("cleaned.csv")
+    assert written.index[written.pop("checked") == "yes"].tolist() == [row]
+    pd.testing.assert_frame_equal(written, expected, check_dtype=False)
 
 
 def test_a_folder_of_images_is_looked_through_for_changes_once_a_command(tmp_path, monkeypatch):

@@ -8,21 +8,33 @@ from importlib import import_module
 
 from trevision.extras import missing_extra
 
-COMMANDS = {
-    "demo": "Train on digits with half of the labels wrong, with and without T-Revision.",
-    "fit": "Train a classifier on noisy labels and learn the noise; write both to a run folder.",
-    "predict": "Predict clean labels with the model of a run.",
-    "score": "Score the model of a run on rows with noisy labels, corrected by T.",
-    "estimate": "Estimate how labels go wrong, from the probabilities of any model.",
-    "issues": "List the labels of a run that are probably wrong, and how many there are.",
-    "report": "Write one HTML page about a run, with its suspect labels to review.",
-    "audit": "Tell how many labels are wrong, whatever the noise is, from a few rows that you look at.",
-    "apply": "Write a copy of the run's labels with the corrections downloaded from its report.",
-    "bound": "Print the bound of Theorem 1 for the model of a run, term by term.",
-    "data": "List the named data sets, and where each was found.",
-    "reproduce": "Do the missing runs of a table or figure of the paper, and show it.",
+JOURNEY = {
+    "check": "Find the wrong labels of a file, and review them on a page.",
+    "fit": "Train a classifier on noisy labels, and count the wrong ones.",
+    "issues": "List the labels of a run that are probably wrong.",
+    "report": "Write one HTML page about a run, to review its suspects on.",
+    "apply": "Write a copy of the labels with your corrections.",
 }
-"""The commands with a line for the overview. Each is a function in a module, both of that name."""
+"""From a file to reviewed labels. A command with a line for the overview."""
+
+MORE = {
+    "audit": "Tell how many labels are wrong, from a few rows you look at.",
+    "predict": "Predict clean labels of new rows with the model of a run.",
+    "score": "Score the model of a run on rows with noisy labels.",
+    "estimate": "Estimate how labels go wrong, from any model's probabilities.",
+}
+
+LABORATORY = {
+    "demo": "Train on digits with half of the labels wrong.",
+    "data": "List the named data sets, and where each was found.",
+    "reproduce": "Do the missing runs of a table of the paper, and show it.",
+    "bound": "Print the bound of Theorem 1 for a run, term by term.",
+}
+
+COMMANDS = JOURNEY | MORE | LABORATORY
+"""Each is a function in a module, both of that name."""
+
+SHELLS = ("bash", "zsh", "tcsh")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -58,11 +70,13 @@ def run_command(arguments: list[str]) -> None:
         from importlib.metadata import version
 
         print(f"trevision {version('trevision')}")
+    elif name == "--print-completion":
+        print_completion(arguments[1] if len(arguments) > 1 else "")
     elif name in COMMANDS:
-        import tyro
+        from trevision.cli.parsing import parse_and_run
 
         command = getattr(import_module(f"trevision.cli.{name}"), name)
-        tyro.cli(command, prog=f"trevision {name}", args=arguments[1:])
+        parse_and_run(command, f"trevision {name}", arguments[1:])
     else:
         from trevision.files import did_you_mean
 
@@ -70,18 +84,42 @@ def run_command(arguments: list[str]) -> None:
         raise ValueError(f"the command must be one of {', '.join(COMMANDS)}, {got}; see trevision --help")
 
 
+def print_completion(shell: str) -> None:
+    """Print a script that completes commands, flags and files in a shell."""
+    if shell not in SHELLS:
+        raise ValueError(f"the shell must be one of {', '.join(SHELLS)}, got {shell!r}")
+    from trevision.cli.parsing import completion
+
+    commands = {}
+    for name in COMMANDS:
+        try:
+            commands[name] = getattr(import_module(f"trevision.cli.{name}"), name)
+        except ImportError:  # it needs an extra that is not installed
+            continue
+    print(completion(commands, shell))
+
+
 def overview() -> str:
-    """What `trevision --help` prints."""
+    """What `trevision --help` prints: one screen of 24 lines and 80 columns."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+
+    def lines(commands: dict[str, str]) -> list[str]:
+        return [f"  {name:<{width}}  {summary}" for name, summary in commands.items()]
+
     return "\n".join(
         [
             "usage: trevision [-h] [--version] COMMAND ...",
             "",
-            "Learn classifiers from noisy labels, and learn the label noise itself.",
+            "Find wrong labels, and learn a good classifier from labels that are noisy.",
             "",
-            *lines,
+            *lines(JOURNEY),
+            "",
+            *lines(MORE),
+            "",
+            "  the laboratory:",
+            *lines(LABORATORY),
             "",
             "trevision COMMAND --help lists its flags, with examples.",
+            "trevision --print-completion bash (or zsh, tcsh) prints a shell completion.",
         ]
     )

@@ -18,31 +18,34 @@ def apply(
     corrections: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CORRECTIONS")],
     /,
     out: Path,
-    trust: bool = False,
+    trust: bool = True,
     data_dir: Path | None = None,
 ) -> None:
     """Write a copy of the run's labels with the corrections downloaded from its report.
 
-    CORRECTIONS may also be the answers of an audit; their rows are marked as known to be right. Every line is
-    checked against the source. If a line does not fit, nothing is written.
+    The rows that you decided are marked as known to be right, so that no later run suspects them again.
+    CORRECTIONS may also be the answers of an audit. Every line is checked against the source. If a line does
+    not fit, nothing is written. A corrected label is written as its class is called; all others stay as they
+    are in the source, also where `fit` read several spellings as one class.
 
     For example:
 
     $ trevision apply runs/mine corrections-mine.csv --out cleaned.csv
-    $ trevision apply runs/mine corrections-mine.csv --trust --out cleaned.csv
+    $ trevision apply runs/mine corrections-mine.csv --no-trust --out cleaned.csv
     $ trevision apply runs/mine audit-mine.csv --out cleaned.csv
 
     Args:
         run_folder: The folder that `trevision fit` wrote.
         corrections: The CSV file of the report (row, name, given, corrected, decision) or of the audit.
         out: The cleaned file to write, of the same kind as the source; `trevision fit` can read it.
-        trust: Mark the decided rows as known to be right, so that no later run suspects them.
+        trust: Mark the decided rows as known to be right. Without it, they are labels like all others.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     with data_bar(errors, "the run's source") as reading:
-        done = apply_corrections(run_folder, corrections, out, data_dir, reading, trust)
+        done = apply_corrections(run_folder, corrections, out, data_dir, reading, None if trust else False)
     changed = counted(done.changed, "label")
     console.print(f"{changed} changed ({done.decided} reviewed), written to {out}", soft_wrap=True)
     if done.trusted:
         rows = counted(done.trusted, "row")
-        console.print(f"{rows} marked as known to be right; next: {done.command}", soft_wrap=True)
+        console.print(f"{rows} marked as known to be right: no later run suspects them", soft_wrap=True)
+    console.print(f"next: {done.command}", soft_wrap=True)

@@ -113,7 +113,7 @@ def _print_estimate(noise: NoiseEstimate) -> None:
         for i, j in pairs
     ]
     if rows:
-        console.print(table(["most frequent mistakes", "share of the class", "rows"], rows))
+        console.print(table(["mix-ups", "share of the class", "rows"], rows))
     for finding in noise.findings:
         console.print(f"{finding.verdict:>7}: {finding.sentence}", soft_wrap=True)
 

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import tyro
-from rich.table import Table
 
-from trevision.cli.progress import RichProgress, data_bar
-from trevision.cli.terminal import Source, accuracy, console, errors, number, table
+from trevision.cli.outcome import print_next, print_outcome
+from trevision.cli.progress import RichProgress, data_bar, reading_bar
+from trevision.cli.terminal import Source, errors
+from trevision.data.files.guessing import guess_columns
+from trevision.data.read_labels import kind_of_source
 from trevision.data.sources import SOURCES
 from trevision.models.names import NETWORK
 from trevision.runs.fit import fit_source
+from trevision.runs.label_issues import can_be_scored, find_run_issues
 from trevision.runs.model_choice import UNSAID, settle_model
+from trevision.runs.places import place_of
+from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Hardware, Settings
 
 HARDWARE = Hardware()
+
+FitSettings = tyro.conf.UseAppendAction[tyro.conf.OmitArgPrefixes[Settings]]
+FitHardware = tyro.conf.OmitArgPrefixes[Hardware]
 
 
 def fit(
     source: Source,
     /,
-    out: Path,
-    settings: tyro.conf.UseAppendAction[tyro.conf.OmitArgPrefixes[Settings]] = UNSAID,
-    hardware: tyro.conf.OmitArgPrefixes[Hardware] = HARDWARE,
+    out: Path | None = None,
+    settings: FitSettings = UNSAID,
+    hardware: FitHardware = HARDWARE,
     data_dir: Path | None = None,
 ) -> None:
     """Train a classifier on noisy labels and learn the noise; write both to a run folder.
@@ -36,6 +44,12 @@ def fit(
     or a named data set (NAMED_SOURCES). Rows that were left out or repaired are printed, and listed in
     result.json as data_notes. The same command continues a run that was stopped.
 
+    Without --out, the run goes to runs/NAME, where NAME is that of the source, or to runs/NAME-2, ... if
+    other runs are there; a run of the same settings is found again. Without --label-column, a column named
+    like labels is taken, and without --text-column the only one that looks like text; both are said.
+
+    Ends with how many labels are probably wrong, and writes the suspects as `trevision issues` does.
+
     Tables and texts are learnt by the model (--model) that makes held-out noisy labels likeliest: a network,
     gradient boosting, a random forest or logistic regression. With several labels a row, it is the model that
     makes the answers to held-out rows likeliest. A flag that only the network reads, such as --method, asks
@@ -43,9 +57,10 @@ def fit(
 
     For example:
 
+    $ trevision fit customers.csv
     $ trevision fit customers.csv --label-column churned --name-column customer --out runs/churn
-    $ trevision fit reviews.parquet --label-column stars --text-column review --out runs/reviews
-    $ trevision fit customers.csv --label-column churned --model boosting --out runs/boosted
+    $ trevision fit reviews.parquet --label-column stars --text-column review
+    $ trevision fit customers.csv --label-column churned --model boosting
     $ trevision fit answers.csv --label-column label --id-column id --annotator-column who
         --rows-source texts.csv --text-column text --out runs/crowd    (several labels a row)
     $ trevision fit photos/ --image-size 32 --out runs/photos      (photos/cat/1.jpg, photos/dog/2.jpg, ...)
@@ -57,11 +72,24 @@ def fit(
 
     Args:
         source: Where the data comes from.
-        out: The run folder to write.
+        out: The run folder to write; runs/NAME if not given.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
+    run = fitted(source, out, settings, hardware, data_dir)
+    if is_first_process():
+        print_outcome(run)
+        print_next(run)
+
+
+def fitted(
+    source: str, out: Path | None, settings: Settings, hardware: Hardware, data_dir: Path | None
+) -> RunFolder:
+    """Do the run that a command line asks for, and find its suspects; arguments as for `fit`."""
+    settings = _with_guesses(source, settings)
     settings = settle_model(source, settings, hardware)
+    folder = place_of(source, settings) if out is None else out
     title = f"{settings.method if settings.models.model == NETWORK else settings.models.model} on {source}"
+    finished_before = (folder / "result.json").is_file()
     with (
         RichProgress(title, errors) as progress,
         data_bar(errors, source) as reading,
@@ -69,70 +97,32 @@ def fit(
     ):
         # Doubts about T are printed below with the result's warnings. Their class would import torch.
         warnings.filterwarnings("ignore", category=UserWarning, module=r"trevision\.")
-        finished_before = (out / "result.json").is_file()
-        result = fit_source(source, settings, out, hardware, data_dir, progress, reading)
-    if int(os.environ.get("LOCAL_RANK", "0")):
-        return  # of several processes, only the first prints the result
-    if result.get("models"):
-        compared_by = "noisy labels" if result.get("annotators") is None else "rows' answers"
-        console.print(_models_table(result["models"], compared_by))
-    rows = [("method", result["method"])]
-    if "correction" in result:
-        rows.append(("correction", result["correction"]))
-    rows.append(("noise", result["noise"] or "as given"))
-    if result["test_accuracy"] is not None:
-        rows.append(("test accuracy", accuracy(result["test_accuracy"])))
-    if result["transition_error"] is not None:
-        rows.append(("T error, initial", number(result["initial_transition_error"])))
-        if result.get("uses_transition", True):  # older results do not say
-            rows.append(("T error, learnt", number(result["transition_error"])))
-    crowd = result.get("annotators")
-    if crowd is not None:
-        rows.append(
-            ("annotators, answers, rows", f"{crowd['annotators']}, {crowd['answers']}, {crowd['rows']}")
-        )
-        rows.append(("right answers", accuracy(crowd["right"])))
-        least, most = accuracy(crowd["least_right"]), accuracy(crowd["most_right"])
-        rows.append(("of one annotator", f"{least} to {most}"))
-    judged = "noisy validation labels"
-    if crowd is not None:
-        judged = "held-out rows, by P(clean)"
-    elif "correction" in result:
-        judged = "held-out noisy labels"
-    rows.append((f"accuracy on {judged}", accuracy(result["noisy_validation_accuracy"])))
-    if "correction" in result:
-        rows.append(("seconds", f"{result['seconds']:.0f}"))
-    else:
-        rows.append(("epochs, seconds", f"{result['epochs']}, {result['seconds']:.0f}"))
-        rows.append(("ended because", result["stopped_because"]))
-    console.print(table(["", str(out)], rows))
-    if "choice" in result:
-        console.print(f"Correction: {result['choice']['reason']}.", soft_wrap=True)
-    if "correction" in result:
-        console.print(f"Correction: {result['correction_reason']}.", soft_wrap=True)
-    if finished_before:
-        errors.print("note: this run was finished before; nothing was trained", soft_wrap=True)
-    for note in result.get("data_notes", []):
-        errors.print(f"note: {note}", soft_wrap=True)
-    for warning in result["warnings"]:
-        errors.print(f"warning: {warning}")
+        fit_source(source, settings, folder, hardware, data_dir, progress, reading)
+    run = RunFolder(folder, data_dir)
+    if is_first_process():
+        if finished_before:
+            errors.print(f"note: {folder} was finished before; nothing was trained", soft_wrap=True)
+        if can_be_scored(run) and not run.has_issues:
+            with reading_bar(errors) as watch:
+                find_run_issues(run, watch=watch)
+    return run
 
 
-def _models_table(models: list[dict[str, Any]], judged: str) -> Table:
-    """How the models did on held-out noisy labels, or held-out rows' answers, the best first."""
-    rows = []
-    for each in models:
-        if "error" in each:
-            rows.append((each["name"], "could not be fitted", "-", "-", "-"))
-            continue
-        setting = "".join(f" ({key} {value:g})" for key, value in each["settings"].items())
-        behind = "chosen" if each["chosen"] else f"{each['behind']:.4f} ± {each['behind_error']:.4f}"
-        likelihood = f"{each['log_likelihood']:.4f}"
-        rows.append(
-            (each["name"] + setting, likelihood, behind, accuracy(each["accuracy"]), f"{each['seconds']:.0f}")
-        )
-    header = ["model", "log-likelihood", "behind", "accuracy", "seconds"]
-    return table(header, rows, title=f"How likely held-out {judged} are, in nats a row")
+def is_first_process() -> bool:
+    """Of several processes that share a run, only the first prints the result."""
+    return int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+
+def _with_guesses(source: str, settings: Settings) -> Settings:
+    """The settings with the columns of a table that the user did not name, which are said aloud."""
+    if kind_of_source(source) != "table":
+        return settings
+    settings.reading.check("table", source)
+    guess = guess_columns(source, settings.reading)
+    if is_first_process():
+        for sentence in guess.said:
+            errors.print(sentence, soft_wrap=True)
+    return replace(settings, reading=guess.reading)
 
 
 # The docstring is the help text. The names of data sets come from their declarations.

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trevision.cli.outcome import print_findings, wrong_labels
 from trevision.cli.progress import RichProgress, data_bar, reading_bar
 from trevision.cli.terminal import RunPath, console, errors, table
+from trevision.data.files.corrections import row_fields
+from trevision.data.files.reading import kind_of
 from trevision.estimation import BOOTSTRAP
-from trevision.runs.issue_files import ISSUES_CSV
+from trevision.runs.issue_files import ISSUES_CSV, NOISE_JSON
 from trevision.runs.label_issues import RunIssues, find_run_issues
 from trevision.runs.run_folder import RunFolder
 
 PAIRS_SHOWN = 8
+LETTERS = 60
+"""The letters of a row that are printed."""
+MOST_BYTES = 100_000_000
+"""A larger table is not read once more to print a few rows of it."""
 
 
 def issues(
@@ -27,7 +34,7 @@ def issues(
 
     Every label is judged by a model that was not trained on it. Writes issues.csv, issues.parquet and
     noise.json to the run folder. A line of the first two has a row's name, its given and its suggested label,
-    and the probabilities of both.
+    the probabilities of both, and the score that the order is by: the trust in the label, from 0 to 1.
 
     For example:
 
@@ -57,33 +64,24 @@ def list_issues(
     top: int | None = None,
 ) -> None:
     """Score the labels of a run and print the most suspicious; arguments as for `issues`."""
+    scored = score_labels(run, bootstrap, level, top)
+    _print(scored, show, run)
+    listed = f"All {len(scored.table):,} labels, the most suspicious first: {run.path / ISSUES_CSV}"
+    console.print(listed, soft_wrap=True)
+
+
+def score_labels(
+    run: RunFolder, bootstrap: int = BOOTSTRAP, level: float = 0.9, top: int | None = None
+) -> RunIssues:
+    """Score the labels of a run and write its issues; arguments as for `issues`."""
     with RichProgress(str(run.path), errors) as progress, reading_bar(errors) as watch:
-        scored = find_run_issues(run, bootstrap, level, progress=progress, watch=watch, top=top)
-    _print(scored, show, run.path)
-    console.print(f"All {len(scored.table):,} labels: {run.path / ISSUES_CSV}", soft_wrap=True)
+        return find_run_issues(run, bootstrap, level, progress=progress, watch=watch, top=top)
 
 
-def _print_count(scored: RunIssues, folder: Path) -> None:
-    """How many labels are wrong; where that cannot be told, why, both readings, and what would tell it."""
-    count, estimate = scored.issues.count, scored.issues.estimate
-    if count is None:
-        wrong, low, high = scored.issues.wrong
-        interval = "" if low is None else f"; {estimate.level:.0%} interval {low:,.0f} to {high:,.0f}"
-        share = f"{wrong / estimate.rows:.1%}"
-        said = f"about {wrong:,.0f} of {estimate.rows:,} labels are wrong ({share}{interval})"
-        console.print(said, soft_wrap=True)
-        return
-    if count.told:
-        console.print(count.headline(), soft_wrap=True)
-        return
-    console.print(f"{count.headline()}: {count.reason}", soft_wrap=True)
-    console.print(count.readings(), soft_wrap=True)
-    console.print(f"To count them, look at 100 rows: trevision audit {folder} --rows 100", soft_wrap=True)
-
-
-def _print(scored: RunIssues, show: int, folder: Path) -> None:
+def _print(scored: RunIssues, show: int, run: RunFolder) -> None:
     estimate, names = scored.issues.estimate, scored.class_names
-    _print_count(scored, folder)
+    for line in wrong_labels(RunFolder(run.path)):  # as they were just written
+        console.print(line, soft_wrap=True)
     pairs = [(estimate.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
     rows = [
         (names[i], names[j], f"{count:,.0f}", f"{estimate.transition[i, j]:.1%}")
@@ -91,13 +89,34 @@ def _print(scored: RunIssues, show: int, folder: Path) -> None:
         if count >= 0.5
     ]
     if rows:
-        console.print(table(["should be", "is labelled", "labels, about", "of its class"], rows))
+        header = ["should be", "is labelled", "labels, about", "of its class"]
+        console.print(table(header, rows, title="Mix-ups: how labels go wrong (T)"))
     first = scored.table.head(show)
+    held = _contents(run, first["row"].tolist())
     lines = [
-        (str(line.name_), line.given, line.suggested, f"{line.p_given:.3f}")
-        for line in first.rename(columns={"name": "name_"}).itertuples()
+        (str(name), *([] if held is None else [held[place]]), given, suggested, f"{score:.1%}")
+        for place, (name, given, suggested, score) in enumerate(
+            first[["name", "given", "suggested", "score"]].itertuples(index=False)
+        )
     ]
     if lines:
-        console.print(table(["row", "given", "suggested", "P(given is right)"], lines))
-    for finding in scored.findings:
-        console.print(f"{finding.verdict:>7}: {finding.sentence}", soft_wrap=True)
+        what = [] if held is None else ["what it holds"]
+        header = ["row", *what, "is labelled", "should be", "trust in its label"]
+        console.print(table(header, lines, title="The most suspicious labels"))
+    print_findings(scored.findings, run.path / NOISE_JSON)
+
+
+def _contents(run: RunFolder, rows: list[int]) -> list[str] | None:
+    """The beginning of what rows of a table hold; None for other sources, and for tables slow to read."""
+    source = Path(run.source).expanduser()
+    if kind_of(source) != "table" or source.stat().st_size > MOST_BYTES:
+        return None
+    reading = run.reading
+    hidden = {reading.label_column, reading.name_column, "label", "y"}
+    found = []
+    for fields in row_fields(source, reading, rows):
+        texts = [fields[name] for name in reading.text_column if name in fields]
+        others = [f"{name} {text}" for name, text in fields.items() if name not in hidden]
+        words = " ".join(" ".join(texts or others).split())
+        found.append(words if len(words) <= LETTERS else f"{words[: LETTERS - 1]}…")
+    return found

@@ -44,6 +44,8 @@ class Dataset:
         The label value of each code in the data; None if it is the name.
     trusted_x, trusted_y
         Rows with clean labels, which may be used to select an epoch.
+    trusted_row_numbers
+        Of a table, their numbers in it, or in the file that they come from; None for other data.
     label_pairs
         Clean and noisy labels of samples for which both are known.
     labels_are_noisy
@@ -73,6 +75,7 @@ class Dataset:
     classes: np.ndarray | None = None
     trusted_x: Values | None = None
     trusted_y: Values | None = None
+    trusted_row_numbers: np.ndarray | None = None
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
     labels_are_noisy: bool = False
     true_y: Values | None = None

@@ -52,9 +52,11 @@ def load(
     kind = kind_of_source(source)
     reading.check(kind, str(source))
     if kind == "npz":
-        return as_tensors(read_npz(Path(source), reading.clean_source))
+        return as_tensors(read_npz(Path(source), reading.clean_source, reading.labels_as_written))
     if kind == "folder":
-        return read_images(list_folder(Path(source).expanduser()), reading, progress)
+        return read_images(
+            list_folder(Path(source).expanduser(), reading.labels_as_written), reading, progress
+        )
     if kind == "table":
         table, reading, given = open_source(source, reading)
         if path_column(table, reading) is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.files.answers import open_source, with_answers
@@ -40,7 +41,7 @@ def load_arrays(source: str, reading: Reading, progress: Progress | None = None)
     kind = kind_of_source(source)
     reading.check(kind, source)
     if kind == "npz":
-        dataset = read_npz(Path(source), reading.clean_source)
+        dataset = read_npz(Path(source), reading.clean_source, reading.labels_as_written)
         if dataset.train_x.ndim == 2:
             return dataset
     elif kind == "table":
@@ -54,13 +55,22 @@ def load_arrays(source: str, reading: Reading, progress: Progress | None = None)
 
 
 def load_words(source: str, reading: Reading, dataset: Dataset, progress: Progress | None = None) -> Any:
-    """The rows of a table that was read as `dataset`, with texts as weights of words: a sparse matrix."""
+    """The rows of a table that was read as `dataset`, with texts as weights of words: a sparse matrix.
+
+    Trusted rows come last.
+    """
     assert dataset.preprocessing is not None
     assert dataset.row_numbers is not None
-    target_rows = np.full(dataset.row_numbers.max() + 1, -1)
-    target_rows[dataset.row_numbers] = np.arange(len(dataset.row_numbers))
-    table, _, _ = open_source(source, reading)
-    return transformed(table, dataset.preprocessing, target_rows, progress, words=True)[0]
+    parts = [(open_source(source, reading)[0], dataset.row_numbers)]
+    if dataset.trusted_row_numbers is not None:
+        where = parts[0][0] if reading.clean_source is None else open_table(reading.clean_source)
+        parts.append((where, dataset.trusted_row_numbers))
+    found = []
+    for table, numbers in parts:
+        target_rows = np.full(numbers.max() + 1, -1)
+        target_rows[numbers] = np.arange(len(numbers))
+        found.append(transformed(table, dataset.preprocessing, target_rows, progress, words=True)[0])
+    return found[0] if len(found) == 1 else sparse.vstack(found, format="csr")
 
 
 def load_array_rows(

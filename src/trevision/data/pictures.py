@@ -81,7 +81,11 @@ def _listed_pictures(
     from trevision.data.files.answers import open_source
     from trevision.data.files.image_lists import fits_in_memory, list_folder, list_table
 
-    listing = list_folder(path) if kind == "folder" else list_table(*open_source(path, reading)[:2])
+    listing = (
+        list_folder(path, reading.labels_as_written)
+        if kind == "folder"
+        else list_table(*open_source(path, reading)[:2])
+    )
     _check_rows(path, rows, len(listing.paths))
     framing = framing_of(shape)
     paths = [listing.folder / listing.paths[row] for row in rows]

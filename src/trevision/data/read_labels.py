@@ -65,19 +65,22 @@ def read_labels(
         data = SOURCES[str(source)].read_set(reading.noise_set, data_dir, progress)
         return RowLabels(np.arange(len(data.train_y)), data.train_y, data.class_names)
     if kind == "npz":
-        return _npz_labels(Path(source).expanduser())
+        return _npz_labels(Path(source).expanduser(), reading)
     if kind == "folder":
         from trevision.data.files.image_lists import list_folder
 
-        return _listed_labels(list_folder(Path(source).expanduser()))
+        return _listed_labels(list_folder(Path(source).expanduser(), reading.labels_as_written))
     return _table_labels(Path(source), reading, progress)
 
 
-def _npz_labels(path: Path) -> RowLabels:
+def _npz_labels(path: Path, reading: Reading) -> RowLabels:
+    from trevision.data.files.array_dataset import one_spelling
     from trevision.data.files.arrays import encode_labels, name_of, npz_arrays
 
     labels = npz_arrays(path, required=("x", "y"), keys=("y",))["y"]
     try:
+        if not reading.labels_as_written:
+            labels, _ = one_spelling(labels)
         classes, codes = encode_labels(labels, "y")
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
@@ -87,14 +90,18 @@ def _npz_labels(path: Path) -> RowLabels:
 def _table_labels(path: Path, reading: Reading, progress: Progress | None) -> RowLabels:
     from trevision.data.files.answers import open_source
     from trevision.data.files.image_lists import list_table, path_column
-    from trevision.data.files.labels import label_column, sort_rows
+    from trevision.data.files.labels import class_column, sort_rows
     from trevision.data.files.survey import survey, training_roles
 
     table, reading, _ = open_source(path, reading)
     if path_column(table, reading) is not None:
         return _listed_labels(list_table(table, reading))
-    surveyed, _ = survey(table, training_roles(table, reading), progress, sample_rows=0)
-    labels, _ = label_column(surveyed.labels, str(table.path))
+    roles = training_roles(table, reading)
+    surveyed, _ = survey(table, roles, progress, sample_rows=0)
+    assert roles.label is not None
+    labels, _ = class_column(
+        surveyed.labels, str(table.path), reading.labels_as_written, table.columns[roles.label]
+    )
     chosen = sort_rows(labels, surveyed.clean, str(table.path))
     names = None if surveyed.names is None else surveyed.names[chosen.rows]
     return RowLabels(chosen.rows, chosen.codes, tuple(map(str, chosen.classes)), names)

@@ -295,9 +295,9 @@ def _doubt(
     explains_enough = by_class >= LEAST_EXPLAINED * disagrees
     if not explains_enough or opened > MOST_OPEN_PER_WRONG * by_class:
         return (
-            f"T explains {min(1.0, by_class / disagrees):.0%} of the labels that the model disagrees with, "
-            f"and the class of about {opened:,.0f} rows stays open: the others may be wrong labels, or hard "
-            "rows"
+            f"mix-ups of classes (T) explain {min(1.0, by_class / disagrees):.0%} of the labels that the "
+            f"model disagrees with, and the class of about {opened:,.0f} rows stays open: the others may be "
+            "wrong labels, or hard rows"
         ), not explains_enough
     return None, True
 

@@ -307,6 +307,7 @@ def _finish(
             "standard_error": each.gain.error,
             "changed": each.changed,
             "more_hits": each.agreement,
+            "accuracy": each.accuracy,
         }
         for name, each in scores.items()
     }

@@ -50,6 +50,9 @@ class Corrected:
         What is doubtful.
     notes : list of str
         What was done to keep the cost bounded.
+    held_out : dict or None
+        How often held-out noisy labels are hit by the model fitted on the labels as given (`plain`) and by
+        the one fitted on corrected labels (`classifier`); None if that was not compared.
     """
 
     fitted: FittedModel
@@ -63,6 +66,7 @@ class Corrected:
     scores: dict[str, dict[str, float]]
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    held_out: dict[str, float] | None = None
 
 
 def fit_corrected(
@@ -103,6 +107,7 @@ def fit_corrected(
     notes: list[str] = []
     chosen, reason, revise = correction, None, True
     scores: dict[str, dict[str, float]] = {}
+    held_out = None
     counted = Counted(model, lambda: progress.batch())
     # The file of a run holds one model.
     common: dict[str, Any] = {
@@ -118,7 +123,7 @@ def fit_corrected(
             tried = NoisyLabelClassifier(counted, cv=_splits(folds, part), **common)
             tried.fit(_safe_indexing(x, part), labels[part])
             chosen, reason, revise = tried.correction_, tried.correction_reason_, False
-            scores = tried.correction_scores_
+            scores, held_out = tried.correction_scores_, _held_out(tried)
             notes.append(
                 f"The correction was chosen by {len(part):,} of the {len(labels):,} rows, drawn at random, "
                 "and T was not revised on all of them, to bound the cost."
@@ -141,7 +146,18 @@ def fit_corrected(
         scores=scores or fitted.correction_scores_,
         warnings=list(fitted.warnings_),
         notes=notes,
+        held_out=held_out or _held_out(fitted),
     )
+
+
+def _held_out(fitted: NoisyLabelClassifier) -> dict[str, float] | None:
+    """How often held-out noisy labels are hit without the correction and with it."""
+    scores, chosen = fitted.correction_scores_, fitted.correction_
+    if any(step.get("accepted") and step.get("correction") == chosen for step in fitted.history_):
+        chosen = f"{chosen} with revised T"
+    if not {"none", chosen} <= set(scores):
+        return None
+    return {"plain": scores["none"]["accuracy"], "classifier": scores[chosen]["accuracy"]}
 
 
 def _splits(folds: list[np.ndarray], part: IntArray | None = None) -> list[tuple[IntArray, IntArray]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from trevision.models.candidates import Candidate
@@ -39,6 +40,11 @@ class Features:
     def uses_words(self, candidate: Candidate) -> bool:
         """Whether the model gets the weights of words."""
         return candidate.takes_words and self.words is not None
+
+    def followed_by(self, others: Features) -> Features:
+        """These rows, then others."""
+        words = None if self.words is None else sparse.vstack([self.words, others.words], format="csr")
+        return Features(np.concatenate([self.dense, others.dense]), words, self.scaled)
 
     def take(self, rows: np.ndarray) -> Features:
         """Some of the rows."""

@@ -101,7 +101,8 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
         Why, with the numbers.
     correction_scores_ : dict
         For each correction compared: `log_likelihood` of held-out noisy labels, `gain` over `none` and its
-        standard `error`, all in nats a row. Empty if nothing was compared.
+        standard `error`, all in nats a row, and `accuracy`, how often its likeliest class is the held-out
+        noisy label. Empty if nothing was compared.
     annotators_ : Annotators or None
         With several labels a row: T of each annotator, how often each is right, and P(clean) of every row.
         `transition_matrix_` is then that of the crowd, and `noise_rate_` the share of wrong answers.
@@ -246,7 +247,12 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
         self.correction_ = choice.correction.name
         self.correction_reason_ = choice.reason
         self.correction_scores_ = {
-            name: {"log_likelihood": each.log_likelihood, "gain": each.gain.mean, "error": each.gain.error}
+            name: {
+                "log_likelihood": each.log_likelihood,
+                "gain": each.gain.mean,
+                "error": each.gain.error,
+                "accuracy": each.accuracy,
+            }
             for name, each in choice.scores.items()
         }
         self.history_ += choice.records

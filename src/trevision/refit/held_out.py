@@ -82,6 +82,8 @@ class Score:
         By how much more often its likeliest class is the held-out noisy label than that of `none`.
     agreement_error : float
         The standard error of `agreement`.
+    accuracy : float
+        How often its likeliest class is the held-out noisy label.
     clear_errors : float
         Standard errors by which it must be ahead of `none`; more if it changes many predictions.
     models : tuple of FittedModel
@@ -95,6 +97,7 @@ class Score:
     changed: float = 0.0
     agreement: float = 0.0
     agreement_error: float = 0.0
+    accuracy: float = float("nan")
     clear_errors: float = CLEAR_ERRORS
     models: tuple[FittedModel, ...] = ()
 
@@ -131,11 +134,12 @@ def score(
     weights = task.row_weights
     rows = held_out_log_likelihood(held_out, task.labels, transitions, task.folds, weights)
     mean = float(weights @ rows / weights.sum())
+    ours, total = held_out.argmax(axis=1), weights.sum()
+    accuracy = float(weights @ (ours == task.labels) / total)
     if none is None:
-        return Score(mean, Gain(0.0, 0.0), held_out, rows)
-    ours, theirs = held_out.argmax(axis=1), none.held_out.argmax(axis=1)
+        return Score(mean, Gain(0.0, 0.0), held_out, rows, accuracy=accuracy)
+    theirs = none.held_out.argmax(axis=1)
     hits = (ours == task.labels).astype(np.int64) - (theirs == task.labels)
-    total = weights.sum()
     agreement = float(weights @ hits / total)
     return Score(
         mean,
@@ -145,6 +149,7 @@ def score(
         changed=float(weights @ (ours != theirs) / total),
         agreement=agreement,
         agreement_error=float(np.sqrt(weights**2 @ (hits - agreement) ** 2) / total),
+        accuracy=accuracy,
     )
 
 

@@ -45,7 +45,7 @@ def apply_corrections(
     out: Path,
     data_dir: Path | None = None,
     progress: Progress | None = None,
-    trust: bool = False,
+    trust: bool | None = None,
 ) -> Applied:
     """Write a copy of the run's source with corrected labels.
 
@@ -65,8 +65,8 @@ def apply_corrections(
     progress
         Called with the progress of reading the labels, if the run did not keep them.
     trust
-        Whether the next `fit` takes the decided labels as right: they select its epochs, are not learnt from
-        as noisy ones, and never come back as suspects.
+        Whether the next `fit` takes the decided labels as right, so that they never come back as suspects.
+        None trusts them, unless the run already takes right labels from another file.
 
     Raises
     ------
@@ -82,6 +82,8 @@ def apply_corrections(
             f"{settings.noise}: {source} has no such labels to correct"
         )
     decided = _answered(run, corrections) if is_answers(corrections) else read_corrections(corrections)
+    if trust is None:
+        trust = settings.reading.clean_source is None
     trust = trust or is_answers(corrections)
     labels = run.labels
     class_names = labels.class_names

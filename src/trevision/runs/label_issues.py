@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trevision.data.files.shown import shown
 from trevision.data.progress import Progress as ReadingProgress
 from trevision.data.row_labels import RowLabels
 from trevision.estimation import BOOTSTRAP, Finding, RowSource, diagnose
@@ -120,6 +121,11 @@ def find_run_issues(
     return scored
 
 
+def can_be_scored(run: RunFolder) -> bool:
+    """Whether the labels of a finished run can be scored without training anything for it."""
+    return run.has_annotators or run.has_probabilities
+
+
 def _disagreements_of_others(run: RunFolder, rows: int) -> float | None:
     """With how many labels the best model that was not chosen disagrees, if several were compared."""
     others = [each for each in run.result.get("models") or () if "error" not in each and not each["chosen"]]
@@ -158,7 +164,7 @@ def _table(
         positions = row_labels.positions(numbers)
         if (positions < 0).any():
             raise DataError("the source has lost rows since the run read it; fit again")
-        row_names = row_labels.names[positions]
+        row_names = np.array([shown(name) for name in row_labels.names[positions]], dtype=object)
     return pd.DataFrame(
         {
             "rank": np.arange(1, len(order) + 1),

@@ -79,10 +79,11 @@ def choices_of_the_network(settings: Settings, hardware: Hardware) -> list[str]:
     options = [option.name for option in fields(Options) if option.name != "estimator"]
     read_by_the_network: list[tuple[object, object, Sequence[str]]] = [
         (settings, usual, ("network", "remove_anchors", "pretrained", "trusted")),
-        (settings.reading, usual.reading, ("clean_column", "clean_source")),
         (settings.options, usual.options, options),
         (hardware, Hardware(), ("devices", "precision")),
     ]
     for given, default, names in read_by_the_network:
         chosen += [name for name in names if getattr(given, name) != getattr(default, name)]
+    if settings.reading.annotator_column is not None and settings.reading.clean_source is not None:
+        chosen.append("clean_source")  # beside several labels a row, only the network reads them
     return chosen if hardware.accelerator in ("auto", "cpu") else [*chosen, "accelerator"]

@@ -38,6 +38,8 @@ class ModelRows:
         T of the noise that was added.
     answers : Answers or None
         With several labels a row, who gave which label to which row; `labels` are their votes.
+    trusted : Features or None
+        More rows, whose labels are known to be right: learnt from, and never judged.
     """
 
     dataset: Dataset
@@ -46,6 +48,13 @@ class ModelRows:
     source_labels: RowLabels
     transition: np.ndarray | None
     answers: Answers | None = None
+    trusted: Features | None = None
+
+    def learnt_from(self) -> tuple[Features, np.ndarray]:
+        """All rows that models learn from, those with trusted labels last, and the codes of their labels."""
+        if self.trusted is None:
+            return self.features, self.labels
+        return self.features.followed_by(self.trusted), np.concatenate([self.labels, self.dataset.trusted_y])
 
     @property
     def true_labels(self) -> np.ndarray | None:
@@ -70,7 +79,11 @@ def read_rows(source: str, settings: Settings, words: bool, progress: Progress |
     by_words = None
     if words and preprocessing is not None and preprocessing.has_texts:
         by_words = load_words(source, settings.reading, dataset, progress)
-    features = Features(dataset.train_x, by_words, scaled=preprocessing is not None)
+    scaled, count = preprocessing is not None, len(dataset.train_x)
+    features = Features(dataset.train_x, None if by_words is None else by_words[:count], scaled)
+    trusted = None
+    if dataset.trusted_x is not None:
+        trusted = Features(dataset.trusted_x, None if by_words is None else by_words[count:], scaled)
     rows, answers = dataset.labels, dataset.answers
     if settings.train_size is not None:
         kept = drawn_rows(dataset, settings.train_size, np.random.default_rng([settings.seed, 0]))
@@ -80,4 +93,4 @@ def read_rows(source: str, settings: Settings, words: bool, progress: Progress |
     if settings.noise is not None:
         transition = read_noise(settings.noise, dataset.num_classes)
         labels = noise.corrupt(labels, transition, np.random.default_rng([settings.seed, 1]))
-    return ModelRows(dataset, features, labels, rows, transition, answers)
+    return ModelRows(dataset, features, labels, rows, transition, answers, trusted)

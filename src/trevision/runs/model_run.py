@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,16 @@ def run_model(
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     with threadpool_limits(hardware.threads):
-        folds = _folds(rows, settings.seed)
-        part = _part(len(rows.labels), settings.seed)
+        _, labels = rows.learnt_from()
+        folds = _folds(labels, settings.seed)
+        part = _part(len(labels), settings.seed)
         shared = _shared(rows, folds, part, settings.seed)
         network = _network_probs(source, settings, hardware, folder, progress) if NETWORK in names else None
         compared = compare(names, shared, network, progress, folder / "checkpoints")
         best = compared[0]
         if part is not None:
             notes.append(
-                f"Models were compared on {len(part):,} of the {len(rows.labels):,} rows, drawn at random."
+                f"Models were compared on {len(part):,} of the {len(labels):,} rows, drawn at random."
             )
         notes += _near_ones(compared)
         told: dict[str, Any] = {
@@ -151,12 +153,12 @@ def _near_ones(compared: list[Compared]) -> list[str]:
     ]
 
 
-def _folds(rows: ModelRows, seed: int) -> list[np.ndarray]:
-    count = len(rows.labels)
+def _folds(labels: np.ndarray, seed: int) -> list[np.ndarray]:
+    count = len(labels)
     if count < 2:
         raise DataError(f"models need at least 2 rows to be compared, got {count}")
     folds = min(FOLDS, count)
-    assigned = fold_of(rows.labels, folds, np.random.default_rng([seed, 3]))
+    assigned = fold_of(labels, folds, np.random.default_rng([seed, 3]))
     return [assigned == number for number in range(folds)]
 
 
@@ -168,7 +170,7 @@ def _part(count: int, seed: int) -> np.ndarray | None:
 
 
 def _shared(rows: ModelRows, folds: list[np.ndarray], part: np.ndarray | None, seed: int) -> SharedFolds:
-    features, labels, answers = rows.features, rows.labels, rows.answers
+    (features, labels), answers = rows.learnt_from(), rows.answers
     if part is not None:
         features, labels, folds = features.take(part), labels[part], [fold[part] for fold in folds]
         answers = None if answers is None else answers.take(part)
@@ -210,9 +212,14 @@ def _fitted(
     candidate = CANDIDATES[best.name]
     assert best.value is not None
     model = candidate.model(best.value, settings.seed, rows.features.scaled)
-    x = rows.features.for_model(candidate)
+    features, labels = rows.learnt_from()
+    x = features.for_model(candidate)
     if rows.answers is None:
-        return _corrected(model, x, rows, folds, part, settings, progress, doubts), None
+        corrected = _corrected(
+            model, x, labels, rows.dataset.num_classes, folds, part, settings, progress, doubts
+        )
+        # Rows that are known to be right are not judged.
+        return replace(corrected, probs=corrected.probs[: len(rows.labels)]), None
     corrected, learnt = fit_answered(model, x, rows.answers, folds, settings.seed, progress)
     numbers = rows.source_labels.row_numbers
     return corrected, Answered(learnt.annotators, rows.answers, numbers, rows.dataset.class_names)
@@ -221,14 +228,15 @@ def _fitted(
 def _corrected(
     model: Any,
     x: Any,
-    rows: ModelRows,
+    labels: np.ndarray,
+    num_classes: int,
     folds: list[np.ndarray],
     part: np.ndarray | None,
     settings: Settings,
     progress: Progress,
     doubts: list[str],
 ) -> Corrected:
-    arguments = (model, x, rows.labels, folds, rows.dataset.num_classes, settings.seed, progress)
+    arguments = (model, x, labels, folds, num_classes, settings.seed, progress)
     chosen, estimator = settings.models.correction, settings.options.estimator
     try:
         return fit_corrected(*arguments, chosen, estimator, part)
@@ -261,6 +269,7 @@ def _summarised(
         "uses_transition": corrected.correction != "none",
         "noise_rate": corrected.noise_rate,
         "noisy_validation_accuracy": corrected.held_out_accuracy,
+        "held_out": corrected.held_out,
         "selected_stage": best.name,
         "selected_epoch": 1,
         "stopped_because": "the model was fitted",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from trevision.data.dataset import SourceRows
+from trevision.data.files.spelling import codes_by_spelling
 from trevision.data.progress import Progress
 from trevision.files import DataError, write_atomically
 from trevision.runs.run_folder import RunFolder
@@ -105,8 +106,20 @@ def predicted_rows(
             f"{source} must have samples of shape {card.shape}, as {run.path} was trained on, "
             f"got {tuple(rows.x.shape[1:])}"
         )
+    if rows.labels is not None and not run.reading.labels_as_written:
+        rows = replace(rows, labels=_spelt_as(rows.labels, [str(name) for name in card.classes]))
     if not card.is_network:
         return rows, run.classifier.fitted.predict_proba(rows.x)
     from trevision.training.evaluate import class_probs
 
     return rows, class_probs(run.model.model, rows.x).numpy()
+
+
+def _spelt_as(labels: np.ndarray, classes: list[str]) -> np.ndarray:
+    """Labels of a source with the names that their classes have in the run."""
+    names, codes = np.unique(labels.astype(str), return_inverse=True)
+    code_of = codes_by_spelling(names.tolist(), classes)
+    if not ((code_of >= 0) & (names != np.array([*classes, ""])[code_of])).any():
+        return labels
+    spelt = [name if code < 0 else classes[code] for name, code in zip(names, code_of, strict=True)]
+    return np.array(spelt, dtype=object)[codes]

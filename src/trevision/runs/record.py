@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trevision.runs.settings import Settings
     from trevision.training.runtime import Runtime
 
+FIRST_STAGE = "noisy-posterior"
+
 
 def summarise(
     learned: Learned, settings: Settings, problem: Problem, truth: Truth, data_notes: Sequence[str] = ()
@@ -41,6 +43,7 @@ def summarise(
         "uses_transition": learned.model.transition is not None,
         "noise_rate": learned.noise_rate,
         "noisy_validation_accuracy": 1 - selected["noisy_validation_error"],
+        "held_out": _held_out(learned),
         "selected_stage": selected["stage"],
         "selected_epoch": selected["epoch"],
         "stopped_because": learned.stopped_because,
@@ -49,6 +52,27 @@ def summarise(
         **({} if learned.choice is None else {"choice": learned.choice}),
         "warnings": learned.warnings,
     }
+
+
+def _held_out(learned: Learned) -> dict[str, float] | None:
+    """How often held-out noisy labels are hit by plain training and by the classifier, on the same rows.
+
+    `auto` compares both. Of other methods, stage 1 is plain training, for fewer epochs.
+    """
+    choice = learned.choice
+    if choice is not None:
+        scores, chosen = choice["scores"], choice["correction"]
+        if not {"none", chosen} <= set(scores):
+            return None
+        return {"plain": scores["none"]["accuracy"], "classifier": scores[chosen]["accuracy"]}
+    plain = [
+        1 - record["noisy_validation_error"]
+        for record in learned.history
+        if record["stage"] == FIRST_STAGE and "noisy_validation_error" in record
+    ]
+    if not plain:
+        return None
+    return {"stage_1": max(plain), "classifier": 1 - learned.selected["noisy_validation_error"]}
 
 
 def described(

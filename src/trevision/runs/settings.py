@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from trevision.data.files.reading import Reading
+from trevision.data.files.reading import Reading, kind_of
 from trevision.data.sources import SOURCES
 from trevision.methods.options import Options
 from trevision.models.names import AUTO, NETWORK
@@ -147,16 +147,14 @@ def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
 
 
 def fit_command(source: str, settings: Settings, out: Path) -> str:
-    """The `trevision fit` command with these settings; those at their default are left out.
-
-    Labels that are known to be right are read by the network alone, so that no model is named with them.
-    """
+    """The `trevision fit` command with these settings; those at their default are left out."""
     words = ["trevision", "fit", source]
     parts: tuple[tuple[Any, Any], ...] = (
         (settings, Settings(method=usual_method(source, settings.reading))),
         (settings.options, Options()),
         (settings.reading, Reading()),
-        (Models() if settings.reading.trusts_rows else settings.models, Models()),
+        # Of a table, the command compares models unless it is told which.
+        (settings.models, Models(model=AUTO if kind_of(source) == "table" else NETWORK)),
     )
     for chosen, default in parts:
         for field_ in fields(chosen):

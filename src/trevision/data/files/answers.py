@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from trevision.data.dataset import Dataset
 from trevision.data.files.image_lists import path_column
-from trevision.data.files.labels import LabelColumn, class_values, counted, label_column
+from trevision.data.files.labels import LabelColumn, class_column, class_values, counted, label_column
 from trevision.data.files.reading import Reading
 from trevision.data.files.survey import find_column, find_label_column
 from trevision.data.files.tables import Progressed, Table, open_table
@@ -130,6 +130,8 @@ class _Lines:
     who: LabelColumn
     given: LabelColumn
     complete: np.ndarray
+    notes: tuple[str, ...] = ()
+    """About the labels."""
 
     @classmethod
     def read(cls, table: Table, reading: Reading) -> _Lines:
@@ -144,11 +146,13 @@ class _Lines:
         for block in table.blocks():
             for part, number in zip(parts, numbers, strict=True):
                 part.append(block.column(number))
-        ids, who, given = (label_column(part, str(table.path))[0] for part in parts)
+        ids, who = (label_column(part, str(table.path))[0] for part in parts[:2])
+        column = table.columns[numbers[2]]
+        given, notes = class_column(parts[2], str(table.path), reading.labels_as_written, column)
         complete = (ids.codes >= 0) & (who.codes >= 0) & (given.codes >= 0)
         if not complete.any():
             raise DataError(f"{table.path}: no line has an id, an annotator and a label")
-        return cls(ids, who, given, complete)
+        return cls(ids, who, given, complete, notes)
 
 
 def _first_lines(ids: LabelColumn, complete: np.ndarray) -> np.ndarray:
@@ -178,7 +182,7 @@ def _rows_of_ids(rows: Table, reading: Reading, ids: LabelColumn) -> tuple[np.nd
 
 def _joined(lines: _Lines, row_of_id: np.ndarray, where: str, rows_path: str) -> GivenAnswers:
     """The answers with the numbers of their rows; each annotator answers a row once."""
-    notes = []
+    notes = [*lines.notes]
     if broken := int((~lines.complete).sum()):
         notes.append(f"{counted(broken, 'line')} without an id, an annotator or a label left out.")
     row = np.where(lines.complete, row_of_id[lines.ids.codes], -1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trevision.data.dataset import Dataset
+from trevision.data.files import spelling, targets
 from trevision.data.files.arrays import (
     codes_in,
     encode_labels,
@@ -88,27 +89,70 @@ def _from_parts(name: str, train: dict[str, Any], test: dict[str, Any]) -> Datas
     )
 
 
-def read_npz(path: Path | str, clean_source: Path | str | None = None) -> Dataset:
+def read_npz(
+    path: Path | str, clean_source: Path | str | None = None, labels_as_written: bool = False
+) -> Dataset:
     """A data set from an .npz file with the arrays x and y and, optionally, x_test and y_test.
 
     `clean_source` is a second .npz file whose x and y are trusted: rows with labels known to be right.
+    Spellings of one class are one class, unless `labels_as_written`.
     """
     path = Path(path).expanduser()
     arrays = npz_arrays(path, required=("x", "y"))
+    notes: tuple[str, ...] = ()
     try:
+        if not labels_as_written:
+            arrays["y"], notes = one_spelling(arrays["y"])
+            arrays["y_test"] = spelt_as(arrays["y_test"], arrays["y"])
         train, test = ({key: arrays[key] for key in keys} for keys in (("x", "y"), ("x_test", "y_test")))
-        dataset = _from_parts(path.stem, train, test)
+        dataset = replace(_from_parts(path.stem, train, test), notes=notes)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    return dataset if clean_source is None else _with_trusted(dataset, Path(clean_source).expanduser())
+    return (
+        dataset
+        if clean_source is None
+        else _with_trusted(dataset, Path(clean_source).expanduser(), labels_as_written)
+    )
 
 
-def _with_trusted(dataset: Dataset, path: Path) -> Dataset:
+def one_spelling(labels: Any) -> tuple[Any, tuple[str, ...]]:
+    """The labels of a file with one spelling a class, and notes; as in a table, for `class_column`.
+
+    Raises a DataError for labels that are no classes.
+    """
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iuU":
+        return labels, ()  # nothing to spell, or refused later
+    values, codes, numbers = np.unique(labels, return_inverse=True, return_counts=True)
+    counts, names = numbers.tolist(), [str(value) for value in values]
+    targets.check(names, counts, "the array y")
+    if labels.dtype.kind != "U":
+        return labels, ()
+    new_codes, kept, merged = spelling.merge(names, counts)
+    notes: tuple[str, ...] = (spelling.note_of(merged),) if merged else ()
+    rows = dict(zip(kept, np.bincount(new_codes[codes]).tolist(), strict=True))
+    if alike := spelling.nearly_alike(kept, list(rows.values())):
+        notes += (spelling.hint_of(alike, rows),)
+    return (np.array(kept)[new_codes[codes]] if merged else labels), notes
+
+
+def spelt_as(labels: Any, others: Any) -> Any:
+    """Labels that are spelt as their classes among `others`; those of no such class stay as they are."""
+    if not all(isinstance(each, np.ndarray) and each.dtype.kind == "U" for each in (labels, others)):
+        return labels
+    names, codes = np.unique(labels, return_inverse=True)
+    classes = np.unique(others)
+    code_of = spelling.codes_by_spelling(names.tolist(), classes.tolist())
+    spelt = [name if code < 0 else classes[code] for name, code in zip(names, code_of, strict=True)]
+    return np.array(spelt)[codes.reshape(labels.shape)]
+
+
+def _with_trusted(dataset: Dataset, path: Path, labels_as_written: bool) -> Dataset:
     if path.suffix.lower() != ".npz":
         raise DataError(f"clean_source must be an .npz file as the source is, got {path}")
     arrays = npz_arrays(path, required=("x", "y"))
     try:
-        x, codes = feature_array(arrays["x"]), codes_in(arrays["y"], dataset.class_values)
+        y = arrays["y"] if labels_as_written else spelt_as(arrays["y"], dataset.class_values)
+        x, codes = feature_array(arrays["x"]), codes_in(y, dataset.class_values)
         _same_length(x, codes, "x", "y")
     except DataError as error:
         raise DataError(f"{path}: {error}") from error

@@ -19,6 +19,7 @@ from trevision.data.files.columns import plain
 from trevision.data.files.image_lists import list_folder, path_column
 from trevision.data.files.labels import counted
 from trevision.data.files.reading import PARQUET_SUFFIXES, TEXT_SUFFIXES, Reading, kind_of
+from trevision.data.files.shown import shown
 from trevision.data.files.survey import find_column, find_label_column
 from trevision.data.files.tables import Table
 from trevision.files import DataError, write_atomically
@@ -30,7 +31,7 @@ CHECKED = "checked"
 
 
 def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int]) -> list[dict[str, str]]:
-    """The fields of some rows of a table as text, by column.
+    """The fields of some rows of a table as text for people, by column.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def row_fields(source: str | Path, reading: Reading, row_numbers: Sequence[int])
     for block in table.blocks(verbatim=True):
         here = rows[(rows >= start) & (rows < start + block.num_rows)]
         for row, fields in zip(here.tolist(), block.take(pa.array(here - start)).to_pylist(), strict=True):
-            fields_of[row] = {name: "" if value is None else str(value) for name, value in fields.items()}
+            fields_of[row] = {name: shown(value) for name, value in fields.items()}
         start += block.num_rows
     _check_rows(table.path, wanted, start)
     return [fields_of[row] for row in wanted]
@@ -305,7 +306,7 @@ def _name(label: Any) -> str:
 
 
 def _folder_writer(folder: Path, corrections: Mapping[int, str], out: Path, mark: Mark) -> Write:
-    listing = list_folder(folder)
+    listing = list_folder(folder, labels_as_written=True)  # what is not corrected stays as it is
     assert listing.labels is not None
     _check_rows(folder, corrections, len(listing.paths))
     names = [listing.labels.names[code] for code in listing.labels.codes]

@@ -111,15 +111,21 @@ def _clean_images(
             f"got {reading.clean_source!r}"
         )
     if kind_of(source) == "folder":
-        listing = list_folder(source)
+        listing = list_folder(source, reading.labels_as_written)
     else:
-        known = Reading(label_column=reading.label_column, path_column=reading.path_column)
+        known = Reading(
+            label_column=reading.label_column,
+            path_column=reading.path_column,
+            labels_as_written=reading.labels_as_written,
+        )
         listing = list_table(open_table(source), known)
     assert listing.labels is not None
     x, broken = decode_all(listing, framing, None)
     codes = listing.labels.codes.copy()
     codes[list(broken)] = -1
-    rows, kept, note = trusted_codes(LabelColumn(codes, listing.labels.names), classes, str(listing.where))
+    rows, kept, note = trusted_codes(
+        LabelColumn(codes, listing.labels.names), classes, str(listing.where), reading.labels_as_written
+    )
     notes = (*_notes_on(broken, listing), *((note,) if note else ()))
     return x_of(x, rows), torch.from_numpy(kept), notes
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trevision.data.files.columns import plain
-from trevision.data.files.labels import LabelColumn, counted, label_column
+from trevision.data.files.labels import LabelColumn, class_column, counted
 from trevision.data.files.reading import Reading, listed
 from trevision.data.files.survey import find_column, prediction_roles, survey, training_roles
 from trevision.data.files.tables import MISSING, Table
@@ -51,10 +51,11 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def list_folder(folder: Path, *, training: bool = True) -> Listing:
+def list_folder(folder: Path, labels_as_written: bool = False, *, training: bool = True) -> Listing:
     """The images of a folder by class, then by name; each folder in it is a class.
 
-    Without `training` the folder may also hold images itself, which then have no labels.
+    Folders whose names are spellings of one class are one class, unless `labels_as_written`. Without
+    `training` the folder may also hold images itself, which then have no labels.
     """
     paths: list[str] = []
     classes: list[str] = []
@@ -81,8 +82,9 @@ def list_folder(folder: Path, *, training: bool = True) -> Listing:
         return Listing(folder, folder, loose, None, np.array(loose, dtype=object), notes=tuple(notes))
     if loose:
         notes.append(f"{counted(len(loose), 'image')} passed over, in no class's folder: {few(loose)}.")
-    labels, _ = label_column([pa.array(classes, pa.string())], str(folder))
-    return Listing(folder, folder, paths, labels, np.array(paths, dtype=object), notes=tuple(notes))
+    labels, more = class_column([pa.array(classes, pa.string())], str(folder), labels_as_written)
+    names = np.array(paths, dtype=object)
+    return Listing(folder, folder, paths, labels, names, notes=(*notes, *more))
 
 
 def _files_under(folder: Path) -> tuple[list[str], list[str]]:
@@ -158,7 +160,11 @@ def list_table(table: Table, reading: Reading, *, training: bool = True) -> List
     surveyed, _ = survey(table, roles, None, sample_rows=0)
     assert surveyed.paths is not None
     paths = ["" if value != value else str(value) for value in surveyed.paths]
-    labels, notes = label_column(surveyed.labels, str(table.path)) if roles.label is not None else (None, ())
+    labels: LabelColumn | None = None
+    notes: tuple[str, ...] = ()
+    if roles.label is not None:
+        column = table.columns[roles.label] if training else None
+        labels, notes = class_column(surveyed.labels, str(table.path), reading.labels_as_written, column)
     unused = [name for number, name in enumerate(table.columns) if number not in roles.columns]
     if unused:
         notes += (f"Beside the images, {counted(len(unused), 'column')} not used: {listed(unused)}.",)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trevision.data.files import spelling, targets
 from trevision.data.files.columns import booleans, plain
 from trevision.data.files.reading import listed
 from trevision.files import DataError
@@ -53,6 +54,43 @@ def label_column(parts: Iterable[pa.Array], where: str) -> tuple[LabelColumn, tu
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     notes = (f"Spaces around {spaces} labels were removed.",) if spaces else ()
     return _without_fractions(LabelColumn(codes, encoded.dictionary.to_pylist())), notes
+
+
+def class_column(
+    parts: Iterable[pa.Array], where: str, as_written: bool = False, column: str | None = None
+) -> tuple[LabelColumn, tuple[str, ...]]:
+    """The labels to learn from: as `label_column`, but with one name for all spellings of a class.
+
+    Parameters
+    ----------
+    parts, where
+        As for `label_column`.
+    as_written
+        Whether every different label is a class of its own.
+    column
+        The name of a table's column, whose labels must look like classes; None for labels that do anyway.
+
+    Raises
+    ------
+    DataError
+        If the labels are lists of labels, or numbers with many levels.
+    """
+    labels, notes = label_column(parts, where)
+    if as_written:
+        return labels, notes
+    counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.names)).tolist()
+    if column is not None:
+        targets.check(labels.names, counts, f"{where}: column {column!r}")
+    codes, names, merged = spelling.merge(labels.names, counts)
+    if len(names) == 1 and merged:
+        raise DataError(f"{where}: holds one class alone. {spelling.note_of(merged)}")
+    if merged:
+        labels = LabelColumn(np.append(codes, -1)[labels.codes], names)
+        counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(names)).tolist()
+        notes += (spelling.note_of(merged),)
+    if alike := spelling.nearly_alike(labels.names, counts):
+        notes += (spelling.hint_of(alike, dict(zip(labels.names, counts, strict=True))),)
+    return labels, notes
 
 
 def _without_fractions(labels: LabelColumn) -> LabelColumn:
@@ -180,7 +218,9 @@ def _is_whole(name: str) -> bool:
     return name.removeprefix("-").isdecimal() and str(int(name)) == name and len(name) < 18
 
 
-def trusted_codes(labels: LabelColumn, classes: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, str]:
+def trusted_codes(
+    labels: LabelColumn, classes: np.ndarray, where: str, as_written: bool = False
+) -> tuple[np.ndarray, np.ndarray, str]:
     """The usable rows of a source of right labels, their codes, and a note on the other rows ("" for none).
 
     Parameters
@@ -191,14 +231,16 @@ def trusted_codes(labels: LabelColumn, classes: np.ndarray, where: str) -> tuple
         The classes that the noisy rows have.
     where
         Begins the line of an error, and the note.
+    as_written
+        Whether a label must be spelt as its class is.
 
     Raises
     ------
     DataError
         If no row has a label of these classes.
     """
-    code_of = {str(value): code for code, value in enumerate(classes)}
-    codes = np.array([code_of.get(name, -1) for name in labels.names] + [-1])[labels.codes]
+    code_of = spelling.codes_by_spelling(labels.names, map(str, classes), as_written)
+    codes = np.append(code_of, -1)[labels.codes]
     rows = np.flatnonzero(codes >= 0)
     if len(rows) == 0:
         raise DataError(

@@ -22,15 +22,18 @@ class Reading:
     """What the user says about their own file. Named data sets use the defaults."""
 
     label_column: str | None = None
-    """The label column of a .csv or .parquet file; if not given, the column named label or y."""
+    """The label column of a .csv or .parquet file; if not given, the column named label or y. `trevision fit`
+    guesses other names and says so."""
     text_column: tuple[str, ...] = ()
-    """A column of free text, turned into numbers by TF-IDF and truncated SVD; may be given several times."""
+    """A column of free text, turned into numbers by TF-IDF and truncated SVD; may be given several times. If
+    not given, `trevision fit` takes the only column that looks like text."""
     ignore_column: tuple[str, ...] = ()
     """A column to ignore; may be given several times."""
     name_column: str | None = None
     """A column that names the rows; it is shown in results and not learnt from."""
     clean_column: str | None = None
-    """A column that says (true/false, yes/no, 1/0) which labels are known to be right."""
+    """A column that says (true/false, yes/no, 1/0) which labels are known to be right. These rows are learnt
+    from or select epochs, and are never suspects."""
     clean_source: str | None = None
     """A second file or folder of the same form as SOURCE, whose labels are known to be right."""
     path_column: str | None = None
@@ -44,6 +47,9 @@ class Reading:
     SOURCE itself, repeated for every answer."""
     image_size: int | None = None
     """Resize images to this many pixels per side; if not given, their own size or 64."""
+    labels_as_written: bool = False
+    """Take every different label as a class of its own: cat, Cat and "CAT " are not joined, and lists such as
+    a;c;f or numbers with many levels are not refused."""
     noise_set: str | None = None
     """Which of the noisy labels that come with a named data set: worse, aggre, random1, random2 or random3 of
     cifar10n; worse if not given."""
@@ -69,6 +75,7 @@ class Reading:
             **dict.fromkeys((*columns, "path_column", "id_column", "rows_source"), ("table",)),
             "clean_source": ("npz", "table", "folder"),
             "image_size": ("table", "folder"),
+            "labels_as_written": ("npz", "table", "folder"),
             "noise_set": ("named",),
         }
         for name, kinds in serves.items():

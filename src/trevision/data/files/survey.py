@@ -89,7 +89,7 @@ def find_label_column(table: Table, reading: Reading) -> int:
     lacking = f"has {' and '.join(known)}" if known else "has no column label or y"
     raise DataError(
         f"{table.path}: {lacking}, so say which column holds the labels with --label-column; "
-        f"its columns: {listed(columns)}"
+        f"its columns: {', '.join(columns)}"
     )
 
 

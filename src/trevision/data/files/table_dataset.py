@@ -15,7 +15,15 @@ from scipy import sparse
 
 from trevision.data.dataset import Dataset, SourceRows
 from trevision.data.files.columns import DATE_PARTS, Column, plain, recognise
-from trevision.data.files.labels import counted, label_column, label_texts, sort_rows, trusted_codes
+from trevision.data.files.labels import (
+    class_column,
+    counted,
+    label_column,
+    label_texts,
+    sort_rows,
+    trusted_codes,
+)
+from trevision.data.files.leaks import identifies, leaks, notes_of
 from trevision.data.files.preprocessing import Preprocessing, fit_preprocessing, part_name, prepared
 from trevision.data.files.reading import Reading, kind_of, listed
 from trevision.data.files.survey import (
@@ -68,7 +76,10 @@ def read_table(
         _check_columns(table, preprocessing)
     first, second = halves(progress)
     surveyed, sample = survey(table, roles, first, sample_rows=0 if preprocessing else SAMPLE_ROWS)
-    labels, notes = label_column(surveyed.labels, str(table.path))
+    assert roles.label is not None
+    labels, notes = class_column(
+        surveyed.labels, str(table.path), reading.labels_as_written, table.columns[roles.label]
+    )
     chosen = sort_rows(labels, surveyed.clean, str(table.path))
     notes = (*table.notes, *notes, *chosen.notes)
     if preprocessing is None:
@@ -81,8 +92,9 @@ def read_table(
     target_rows[chosen.trusted_rows] = np.arange(len(chosen.trusted_rows)) + len(chosen.rows)
     x, misfits = transformed(table, preprocessing, target_rows, second)
     trusted_x, trusted_y = x[len(chosen.rows) :], chosen.trusted_codes
+    trusted_rows = chosen.trusted_rows
     if reading.clean_source is not None:
-        trusted_x, trusted_y, more = _clean_rows(reading, preprocessing, chosen.classes)
+        trusted_x, trusted_y, trusted_rows, more = _clean_rows(reading, preprocessing, chosen.classes)
         notes += more
     return Dataset(
         name=table.path.stem,
@@ -94,6 +106,7 @@ def read_table(
         classes=chosen.classes,
         trusted_x=trusted_x if len(trusted_y) else None,
         trusted_y=trusted_y if len(trusted_y) else None,
+        trusted_row_numbers=trusted_rows if len(trusted_y) else None,
         names=None if surveyed.names is None else surveyed.names[chosen.rows],
         row_numbers=chosen.rows,
         notes=notes + misfits,
@@ -132,8 +145,8 @@ def read_table_rows(
 
 def _clean_rows(
     reading: Reading, preprocessing: Preprocessing, classes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """The rows of `clean_source`, whose labels are right."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """The rows of `clean_source`, whose labels are right: values, codes and numbers, and a note."""
     assert reading.clean_source is not None
     if kind_of(reading.clean_source) != "table":
         raise DataError(
@@ -143,12 +156,12 @@ def _clean_rows(
     label = find_label_column(table, reading)
     surveyed, _ = survey(table, Roles(label), None, sample_rows=0)
     labels, _ = label_column(surveyed.labels, str(table.path))
-    rows, codes, note = trusted_codes(labels, classes, str(table.path))
+    rows, codes, note = trusted_codes(labels, classes, str(table.path), reading.labels_as_written)
     _check_columns(table, preprocessing)
     target_rows = np.full(surveyed.rows, -1)
     target_rows[rows] = np.arange(len(rows))
     x, _ = transformed(table, preprocessing, target_rows, None)
-    return x, codes, (note,) if note else ()
+    return x, codes, rows, (note,) if note else ()
 
 
 def _check_columns(table: Table, preprocessing: Preprocessing) -> None:
@@ -183,6 +196,7 @@ def recognise_columns(
         What the user says about its columns.
     """
     columns, notes = [], []
+    told = _columns_that_tell(table, sample, roles, reading)
     for number, name in enumerate(table.columns):
         called = {name, table.header[number]}
         if number in roles.columns or called & set(reading.ignore_column):
@@ -190,10 +204,14 @@ def recognise_columns(
         if called & set(reading.text_column):
             columns.append(Column(name, "text"))
             continue
+        if name in told:
+            continue
         # If fields are not separated by commas, the comma may be a decimal comma.
         column = recognise(name, sample.column(name), decimal_comma=table.delimiter != ",")
         if name in surveyed.counting and surveyed.rows > 2:
             column = Column(name, "ignored", reason="only counts the rows")
+        elif column.kind == "number" and identifies(name, sample.column(name)):
+            column = Column(name, "ignored", reason="is different in every row and names it")
         if column.kind == "ignored":
             notes.append(f"Column {name!r} is not used: it {column.reason}.")
         else:
@@ -202,6 +220,7 @@ def recognise_columns(
             notes.append(f"The comma in column {name!r} is read as a decimal point.")
         if column.date_format == "%m/%d/%Y":
             notes.append(f"Dates in column {name!r} are read as month/day/year.")
+    notes += notes_of(told)
     if not columns:
         raise DataError(" ".join([f"{table.path}: has no column left to learn from.", *notes]))
     if surveyed.rows > len(sample):
@@ -210,6 +229,18 @@ def recognise_columns(
             "drawn at random."
         )
     return tuple(columns), tuple(notes)
+
+
+def _columns_that_tell(table: Table, sample: pa.Table, roles: Roles, reading: Reading) -> dict[str, str]:
+    """The columns that were made from the label, but for those that the user wants as text."""
+    assert roles.label is not None
+    kept = {*reading.text_column, *reading.ignore_column}
+    others = [
+        name
+        for number, name in enumerate(table.columns)
+        if number not in roles.columns and not {name, table.header[number]} & kept
+    ]
+    return leaks(sample, table.columns[roles.label], others, reading.labels_as_written)
 
 
 def transformed(

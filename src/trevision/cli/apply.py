@@ -18,31 +18,33 @@ def apply(
     corrections: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CORRECTIONS")],
     /,
     out: Path,
-    trust: bool = False,
+    trust: bool | None = None,
     data_dir: Path | None = None,
 ) -> None:
     """Write a copy of the run's labels with the corrections downloaded from its report.
 
-    CORRECTIONS may also be the answers of an audit; their rows are marked as known to be right. Every line is
-    checked against the source. If a line does not fit, nothing is written.
+    CORRECTIONS may also be the table of `trevision issues --export` filled in, Label Studio's export (JSON or
+    JSON_MIN), or the answers of an audit. The decided rows are marked as known to be right, so that no later
+    run suspects them. Every line is checked against the source. If a line does not fit, nothing is written.
 
     For example:
 
     $ trevision apply runs/mine corrections-mine.csv --out cleaned.csv
-    $ trevision apply runs/mine corrections-mine.csv --trust --out cleaned.csv
+    $ trevision apply runs/mine corrections-mine.csv --no-trust --out cleaned.csv
+    $ trevision apply runs/mine project-1.json --out cleaned.csv    (Label Studio's export)
     $ trevision apply runs/mine audit-mine.csv --out cleaned.csv
 
     Args:
         run_folder: The folder that `trevision fit` wrote.
-        corrections: The CSV file of the report (row, name, given, corrected, decision) or of the audit.
+        corrections: The CSV file of the report (row, name, given, corrected, decision), of the audit or of
+            `issues --export`, or Label Studio's .json.
         out: The cleaned file to write, of the same kind as the source; `trevision fit` can read it.
-        trust: Mark the decided rows as known to be right, so that no later run suspects them.
+        trust: Mark the decided rows as known to be right; if not said, unless the run has a --clean-source.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     with data_bar(errors, "the run's source") as reading:
         done = apply_corrections(run_folder, corrections, out, data_dir, reading, trust)
     changed = counted(done.changed, "label")
     console.print(f"{changed} changed ({done.decided} reviewed), written to {out}", soft_wrap=True)
-    if done.trusted:
-        rows = counted(done.trusted, "row")
-        console.print(f"{rows} marked as known to be right; next: {done.command}", soft_wrap=True)
+    marked = f"{counted(done.trusted, 'row')} marked as known to be right; " if done.trusted else ""
+    console.print(f"{marked}next: {done.command}", soft_wrap=True)

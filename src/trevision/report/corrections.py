@@ -18,6 +18,10 @@ from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Settings, fit_command, usual_method
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
+"""The columns of the file that the page downloads."""
+BY_HAND = ("row", "name", "given", "suggested", "how sure", "corrected")
+"""The first columns of the table for a spreadsheet: its `corrected` is filled in by hand, or stays empty."""
+NEEDED = ("row", "given", "corrected")
 DECISIONS = ("accept", "keep", "change")
 
 
@@ -185,7 +189,7 @@ def _answered(run: RunFolder, path: Path) -> list[Correction]:
 
 
 def read_corrections(path: Path) -> list[Correction]:
-    """The lines of a corrections file, as the page writes it."""
+    """The lines of a corrections file, as the page writes it, or of a table filled in by hand."""
     if not path.is_file():
         raise DataError(f"{path} does not exist; the report's button `Download corrections` makes it")
     try:
@@ -200,20 +204,24 @@ def read_corrections(path: Path) -> list[Correction]:
 def _parse(path: Path, file: TextIO) -> list[Correction]:
     lines = csv.reader(file, strict=True)
     header: list[str] = next(lines, [])
-    if tuple(header) != COLUMNS:
+    if any(header.count(name) != 1 for name in NEEDED) and tuple(header[: len(BY_HAND)]) != BY_HAND:
         raise DataError(
             f"{path} must have the columns {','.join(COLUMNS)}, got {','.join(header) or 'none'}; "
             "download it from the report, and save it with commas if a spreadsheet changed it"
         )
+    at = {name: header.index(name) for name in (*NEEDED, "decision") if name in header}
     decided: dict[int, Correction] = {}
     for fields in lines:
         where = f"{path}, line {lines.line_num}"
-        if len(fields) != len(COLUMNS):
-            raise DataError(f"{where}: must have {len(COLUMNS)} fields, got {len(fields)}")
-        number, _, given, corrected, decision = fields
+        if len(fields) != len(header):
+            raise DataError(f"{where}: must have {len(header)} fields, got {len(fields)}")
+        number, given, corrected = (fields[at[name]] for name in NEEDED)
+        if not corrected and "decision" not in at:
+            continue  # a row of the table that nobody has corrected
         if not (number.isascii() and number.isdigit()):
             raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
-        if decision not in DECISIONS:
+        if "decision" in at and fields[at["decision"]] not in DECISIONS:
+            decision = fields[at["decision"]]
             raise DataError(f"{where}: decision must be one of {', '.join(DECISIONS)}, got {decision!r}")
         correction = Correction(f"line {lines.line_num}", int(number), given, corrected)
         if earlier := decided.get(correction.row):
@@ -221,4 +229,6 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
                 f"{where}: row {correction.row} was decided before, in {earlier.place}; keep one of them"
             )
         decided[correction.row] = correction
+    if not decided and "decision" not in at:
+        raise DataError(f"{path} must have the column corrected filled in for at least one row")
     return list(decided.values())

@@ -67,8 +67,8 @@ class FieldDifferences:
         return np.nan_to_num(np.abs(self.values[rows] - median) / spread, nan=0.0)
 
     def _rarity(self, rows: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.floating]:
-        counts = Counter(self.texts[row] for row in np.flatnonzero(mine))
-        share = np.array([(counts[self.texts[row]] + 0.5) / (mine.sum() + 1) for row in rows])
+        counts = Counter(self.texts[row] for row in np.flatnonzero(mine).tolist())
+        share = np.array([(counts[self.texts[row]] + 0.5) / (mine.sum() + 1) for row in rows.tolist()])
         return -ndtri(np.minimum(share, 1.0) / 2)
 
     def usual(self, code: int) -> str:
@@ -77,7 +77,7 @@ class FieldDifferences:
         if not len(rows):
             return ""
         if self.values is None:
-            value, times = Counter(self.texts[row] for row in rows).most_common(1)[0]
+            value, times = Counter(self.texts[row] for row in rows.tolist()).most_common(1)[0]
             return f"{value or 'empty'} ({times / len(rows):.0%})"
         known = self.values[rows][np.isfinite(self.values[rows])]
         if not len(known):

@@ -156,7 +156,9 @@ class _Table:
         columns = [by_name[name] for name in kept]
         texts = sum(is_text[name] for name in kept)
         compared = [
-            None if place < texts else FieldDifferences.of(name, columns[place], codes)
+            None
+            if place < texts or name in run.settings.reading.ignore_column
+            else FieldDifferences.of(name, columns[place], codes)
             for place, name in enumerate(kept)
         ]
         return cls(listed, pool, kept, texts, columns, codes, code_of, len(names), compared)
@@ -222,7 +224,11 @@ class _Table:
         row = len(self.listed) + place
         if self.texts:
             return shortened(" ".join(column[row] for column in self.columns[: self.texts]), LETTERS_ALIKE)
-        told = (f"{name} {column[row]}" for name, column in zip(self.names, self.columns, strict=True))
+        told = (
+            f"{name} {column[row]}"
+            for name, column in zip(self.names, self.columns, strict=True)
+            if column[row]
+        )
         return shortened(", ".join(told), LETTERS_ALIKE)
 
 

@@ -106,7 +106,7 @@ def write_page(run: RunRecord, out: Path, text: str, listed: int) -> Written:
     """Write the text of a page in one step."""
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
-    return Written(out, listed, len(run.suspects))
+    return Written(out, listed, run.noise.rows)
 
 
 def list_suspects(run: RunRecord, number: int | None = None) -> list[Suspect]:
@@ -203,7 +203,7 @@ def render(
         next=commands(run),
         version=version("trevision"),
         listed=len(listed),
-        likely=sum(suspect.likely for suspect in run.suspects),
+        likely=run.likely,
         rests_on_model=run.noise.count is not None and not run.noise.count.told,
         pictures=pictures.suspects if pictures else None,
         fields=fields,
@@ -243,7 +243,7 @@ def _within_budget(fields: FieldEvidence) -> FieldEvidence:
 def _alike_columns(alike: Alike, classes: tuple[str, ...]) -> dict[str, Any]:
     """The similar rows for the page's script, as many as the budget allows."""
     code_of = {name: code for code, name in enumerate(classes)}
-    texts = alike.text or [None] * len(alike.row)
+    texts = alike.text or [""] * len(alike.row)
     names = [None if name == str(row) else name for name, row in zip(alike.name, alike.row, strict=True)]
     number = _number_within(list(zip(alike.row, names, texts, strict=True)), ALIKE_BUDGET)
     whole = next((place for place, each in enumerate(alike.of) if any(one >= number for one in each)), None)

@@ -42,13 +42,22 @@ class RunRecord:
     """Of a sample: (features,), or (channels, height, width) of a picture."""
     noise: FoundNoise
     suspects: list[Suspect]
-    """Every label, most suspicious first."""
+    """Every label, most suspicious first; of probabilities alone the first of them, and some others."""
     posterior: RowPosterior | None
     """What the model says of rows that it was not trained on; None where that was not kept."""
     crowd: CrowdPart | None = None
     """The annotators, if the run learnt from several labels a row."""
     audit: Audited | None = None
     """What an audit told, if there was one."""
+    all_likely: int | None = None
+    """The number of likely suspects, where `suspects` does not hold all of them."""
+
+    @property
+    def likely(self) -> int:
+        """The number of labels that are probably wrong."""
+        return (
+            sum(suspect.likely for suspect in self.suspects) if self.all_likely is None else self.all_likely
+        )
 
 
 def read_run(folder: Path | RunFolder) -> RunRecord:

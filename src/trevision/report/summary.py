@@ -85,7 +85,9 @@ def lead(run: RunRecord) -> list[str]:
         return ["A row's label is the vote of its annotators; their answers tell how many votes are wrong."]
     if not noise.count.told:
         return [f"{capital(noise.count.reason)}.", noise.count.readings]
-    return [f"This supposes that mistakes depend on the class alone: {noise.count.reason}."]
+    if "depend on the class alone" in noise.count.headline:
+        return [f"{capital(noise.count.reason)}."]
+    return [f"This supposes that mistakes depend on the class alone. {capital(noise.count.reason)}."]
 
 
 def learnt_from(run: RunRecord) -> str:

@@ -70,7 +70,7 @@
     for (const button of row.querySelectorAll("button")) button.tabIndex = current ? 0 : -1;
     const panel = row.querySelector(".alikes");
     const wanted = current && showsAlike && hasAlike(index);
-    if (wanted && !panel) row.querySelector(".about").append(alikeList(index));
+    if (wanted && !panel) row.append(alikeList(index));
     else if (!wanted) panel?.remove();
     row.querySelector("[data-action=alike]")?.setAttribute("aria-expanded", String(wanted));
   };

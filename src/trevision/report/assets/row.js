@@ -102,7 +102,7 @@ const rowBuilder = (data) => {
       item.append(make("b", "", classes[alike.given[place]]), " ", make("span", "muted", alike.text ? `${alike.text[place]} (${name})` : name));
       list.append(item);
     }
-    const panel = make("div", "alikes", make("p", "small muted", list.children.length
+    const panel = cell("alikes", "", make("p", "small muted", list.children.length
       ? `Rows ${alike.by}, and the labels they have:` : "No other row is like this one."), list);
     return panel;
   };

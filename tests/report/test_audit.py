@@ -179,13 +179,13 @@ def test_apply_puts_audited_arrays_into_a_file_of_their_own(picture_run, tmp_pat
         assert len(arrays["y"]) == 380
 
 
-def test_kept_labels_are_marked_if_the_review_is_trusted(table_run, tmp_path):
+def test_kept_labels_are_marked_as_known_to_be_right(table_run, tmp_path):
     folder, issues = table_run()
     one = issues[0]
     path = tmp_path / "corrections.csv"
     write(path, [["row", "name", "given", "corrected", "decision"],
                  [str(one["row"]), one["name"], one["given"], one["given"], "keep"]])  # fmt: skip
-    main(["apply", str(folder), str(path), "--trust", "--out", str(tmp_path / "cleaned.csv")])
+    main(["apply", str(folder), str(path), "--out", str(tmp_path / "cleaned.csv")])
     with (tmp_path / "cleaned.csv").open(newline="", encoding="utf-8") as file:
         marks = [line["checked"] for line in csv.DictReader(file)]
     assert [row for row, mark in enumerate(marks) if mark == "yes"] == [one["row"]]

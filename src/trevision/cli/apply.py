@@ -18,7 +18,7 @@ def apply(
     corrections: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CORRECTIONS")],
     /,
     out: Path,
-    trust: bool | None = None,
+    trust: bool = True,
     data_dir: Path | None = None,
 ) -> None:
     """Write a copy of the run's labels with the corrections downloaded from its report.
@@ -39,7 +39,8 @@ def apply(
         corrections: The CSV file of the report (row, name, given, corrected, decision), of the audit or of
             `issues --export`, or Label Studio's .json.
         out: The cleaned file to write, of the same kind as the source; `trevision fit` can read it.
-        trust: Mark the decided rows as known to be right; if not said, unless the run has a --clean-source.
+        trust: Mark the decided rows as known to be right. Rows of a run with a --clean-source are not marked:
+            add them to that file.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
     """
     with data_bar(errors, "the run's source") as reading:

@@ -70,8 +70,8 @@ def _print_export(done: Exported, folder: Path) -> None:
     console.print(f"{done.suspects:,} suspects: {first}", soft_wrap=True)
     if interface:
         console.print(
-            f"In Label Studio: paste {interface[0]} into the code of the labelling interface, import {first}, "
-            "correct, and export as JSON or JSON_MIN.",
+            f"In Label Studio: paste {interface[0]} into the code of the labelling interface, import "
+            f"{first}, correct, and export as JSON or JSON_MIN.",
             soft_wrap=True,
         )
         back = "EXPORT.json"

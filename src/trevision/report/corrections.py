@@ -52,7 +52,7 @@ def apply_corrections(
     out: Path,
     data_dir: Path | None = None,
     progress: Progress | None = None,
-    trust: bool | None = None,
+    trust: bool = True,
 ) -> Applied:
     """Write a copy of the run's source with corrected labels.
 
@@ -74,8 +74,8 @@ def apply_corrections(
         Called with the progress of reading the labels, if the run did not keep them.
     trust
         Whether the next `fit` takes the decided labels as right: they select its epochs, are not learnt from
-        as noisy ones, and never come back as suspects. None: unless the run has right labels in a file of
-        their own, to which the copy cannot add.
+        as noisy ones, and never come back as suspects. Not where the run has right labels in a file of their
+        own, to which the copy cannot add.
 
     Raises
     ------
@@ -91,8 +91,7 @@ def apply_corrections(
             f"{settings.noise}: {source} has no such labels to correct"
         )
     decided = _decided(run, corrections)
-    if trust is None or is_answers(corrections):
-        trust = is_answers(corrections) or trusts_by_default(settings)
+    trust = is_answers(corrections) or (trust and can_trust(settings))
     labels = run.labels
     class_names = labels.class_names
     positions = labels.positions([correction.row for correction in decided])
@@ -147,8 +146,8 @@ def reading_of_copy(source: str, reading: Reading, out: Path, trust: bool) -> Re
     return replace(reading, clean_column=Mark.of(reading, header, (0,)).column)
 
 
-def trusts_by_default(settings: Settings) -> bool:
-    """Whether `apply` marks decided rows as right if nothing else is said."""
+def can_trust(settings: Settings) -> bool:
+    """Whether a copy of the source can say which labels are known to be right."""
     return settings.reading.clean_source is None
 
 

@@ -20,7 +20,7 @@ from trevision.data.files.reading import TABLE_SUFFIXES
 from trevision.data.pictures import read_pictures
 from trevision.data.progress import Progress
 from trevision.files import write_atomically
-from trevision.report.corrections import command_on_copy, reading_of_copy, trusts_by_default
+from trevision.report.corrections import can_trust, command_on_copy, reading_of_copy
 from trevision.report.curves import draw_curves, stage_lines
 from trevision.report.evidence import MOST_COLUMNS, MOST_LETTERS, Alike, Evidence, FieldEvidence, gather
 from trevision.report.matrices import draw_matrix
@@ -89,6 +89,8 @@ def write_report(
     ValueError
         If a file of the folder is missing or damaged, or the source has changed.
     """
+    if suspects is not None and suspects < 0:
+        raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {suspects}")
     run = read_run(folder)
     listed = list_suspects(run, suspects)
     evidence = gather(run, listed)
@@ -111,8 +113,6 @@ def write_page(run: RunRecord, out: Path, text: str, listed: int) -> Written:
 
 def list_suspects(run: RunRecord, number: int | None = None) -> list[Suspect]:
     """The labels to look at, the most suspicious first: `number`, or those that are probably wrong."""
-    if number is not None and number < 0:
-        raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {number}")
     # Nobody is asked again for a label that an audit has settled.
     settled = run.audit.told_rows if run.audit else frozenset()
     open_ones = [suspect for suspect in run.suspects if suspect.row not in settled]
@@ -272,7 +272,7 @@ def commands(run: RunRecord) -> NextCommands | None:
         return None
     out = Path(f"cleaned{suffix_of_labels(run.source)}")
     folder = str(run.folder)
-    reading = reading_of_copy(run.source, run.settings.reading, out, trusts_by_default(run.settings))
+    reading = reading_of_copy(run.source, run.settings.reading, out, can_trust(run.settings))
     return NextCommands(
         apply=shlex.join(["trevision", "apply", folder, corrections_name(run), "--out", str(out)]),
         fit=command_on_copy(run.folder, run.settings, reading, out),

@@ -19,6 +19,7 @@ NAMES = (
     "sparse_text",
     "uneven",
     "panel",
+    "page",
 )
 
 if __name__ == "__main__":

@@ -333,6 +333,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey || target.closest("select, dialog, input")) return;
     if (target !== document.body && !byId("review").contains(target)) return;
     const key = event.key.toLowerCase();
+    list.rowAt(cursor);  // it may have been scrolled away and out of the document
     if (key === "u" || key === "z") undo();
     else if (key === "b") openBulk();
     else if (key === "g" && byId("as-grid")) byId("as-grid").click();

@@ -587,8 +587,8 @@ def test_column_headers_stay_while_the_list_scrolls(table_run, opened):
 def test_similar_rows_are_shown_beside_the_row_that_has_the_cursor(picture_run, opened):
     folder, issues = picture_run()
     rng = np.random.default_rng(0)
-    np.savez(folder / "probabilities.npz", probs=rng.dirichlet(np.ones(4), 400), labels=np.zeros(400, dtype=int),
-             rows=np.arange(400), folds=5)  # fmt: skip
+    probs, labels = rng.dirichlet(np.ones(4), 400), np.zeros(400, dtype=int)
+    np.savez(folder / "probabilities.npz", probs=probs, labels=labels, rows=np.arange(400), folds=5)
     page = opened(folder)
     page.press("r")
     told = page.script(

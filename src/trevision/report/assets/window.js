@@ -1,7 +1,8 @@
 "use strict";
 // A long list of which only what is near the window of `scroller` is in the document.
 const windowed = (scroller, container, build) => {
-  const ROWS = 24;
+  // Few at once, so that no frame has to wait for many rows.
+  const ROWS = 8;
   let items = [];
   let size = ROWS;
   let height = 90;
@@ -44,7 +45,7 @@ const windowed = (scroller, container, build) => {
       chunks.push(chunk);
     }
     container.replaceChildren(...chunks);
-    for (const chunk of chunks.slice(0, 2)) fill(chunk);
+    for (const chunk of chunks.slice(0, 3)) fill(chunk);
     for (const chunk of chunks) observer.observe(chunk);
   };
   // The row at a place of the list, put into the document if it is not there.

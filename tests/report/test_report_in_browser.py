@@ -245,6 +245,11 @@ def test_a_reload_keeps_the_progress_and_another_list_does_not_take_it_over(tabl
     page.browser.refresh()
     assert "2 of 40 decided, 1 skipped" in page.text("#progress-text")
     assert [one["decision"] for one in page.download()] == ["accept", "keep"]
+    assert page.script(
+        "const box = (one) => document.querySelector(one).getBoundingClientRect();"
+        "return box('[aria-current]').top >= box('.head').bottom - 1"
+        " && box('[aria-current]').bottom <= box('#pane').bottom"
+    )
     page.start_review()
     assert page.current() == issues[3]["name"]
     shorter = Page(page.browser, write_report(folder, suspects=20).path)
@@ -550,7 +555,9 @@ def test_a_grid_of_pictures_is_walked_and_decided_by_keys_and_can_be_enlarged(pi
     assert page.one("#as-grid").get_attribute("aria-pressed") == "true"
     columns = int(page.script("return document.getElementById('rows').style.getPropertyValue('--columns')"))
     assert columns > 4
-    tops = page.script("return [...document.querySelectorAll('.suspect')].map(one => one.offsetTop)")
+    tops = page.script(
+        "return [...document.querySelectorAll('.suspect')].map(one => one.getBoundingClientRect().top)"
+    )
     assert len(set(tops[:columns])) == 1
     assert tops[columns] > tops[0]
 

@@ -397,7 +397,7 @@
   if (open > 0) {
     moveTo(open, false);
     const row = list.rowAt(open);
-    pane.scrollTop = row.offsetTop - pane.offsetTop - 60;
+    pane.scrollTop += row.getBoundingClientRect().top - pane.getBoundingClientRect().top - 60;
   }
   announce("");
 })();

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -83,6 +83,7 @@ def test_texts_alike_share_rare_words_and_never_none():
     assert found == [order[:2], []]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_nearest_rows_are_those_of_a_loop(seed):
     rng = np.random.default_rng(seed)
@@ -200,8 +201,8 @@ def test_a_posterior_says_which_rows_it_does_not_have():
 
 
 def test_texts_come_first_with_their_words_and_the_label_is_told_once(table_run, tmp_path):
-    settings = Settings(reading=Reading(label_column="label", name_column="id", text_column=("remark",)))
-    folder, issues = table_run(settings=settings)
+    reading = Reading(label_column="label", name_column="id", text_column=("remark",))
+    folder, issues = table_run(settings=Settings(reading=reading))
     fields = page_data(write_report(folder).path)["fields"]
     assert fields["columns"] == ["remark", "age"]
     assert fields["texts"] == 1

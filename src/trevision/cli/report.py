@@ -20,7 +20,8 @@ def report(
     """Write one HTML page about a run: how many labels are wrong, the suspects to review, what was learnt.
 
     The page is one file that opens from disk and needs no network. The review gives a CSV file of corrections
-    for `trevision apply`, and the page has the commands that follow. If `trevision issues RUN` was not run before, it is run first.
+    for `trevision apply`, and the page has the commands that follow. If `trevision issues RUN` was not run
+    before, it is run first.
 
     For example:
 

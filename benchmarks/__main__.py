@@ -21,6 +21,7 @@ NAMES = (
     "panel",
     "gpu_cost",
     "journey",
+    "page",
 )
 
 if __name__ == "__main__":

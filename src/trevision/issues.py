@@ -251,6 +251,20 @@ def find_label_issues(
     rows = labelled_rows(noisy_probs, noisy_labels, classes)
     noise = estimate(noisy_probs, rows.labels, estimator, bootstrap, level, random_state, progress)
     count = count_wrong(noisy_probs, rows.labels, noise, other_disagreements)
+    return rank_labels(noisy_probs, noisy_labels, noise, count, classes, top)
+
+
+def rank_labels(
+    noisy_probs: ArrayLike | RowSource,
+    noisy_labels: ArrayLike,
+    noise: Estimate,
+    count: Count,
+    classes: ArrayLike | None = None,
+    top: int | None = None,
+) -> LabelIssues:
+    """Rank labels as `find_label_issues` does, by a T and a count that were estimated before."""
+    _check_top(top)
+    rows = labelled_rows(noisy_probs, noisy_labels, classes)
     listed = _suspects_of(count) if top is None else top
     judged, trust = _Judged.of_no_rows(len(rows)), _trust(count, noise.transition)
     for probs, labels, where in rows.chunks():

@@ -152,11 +152,12 @@ def table_run(tmp_path: Path) -> RunMaker:
         rows: int = 400,
         suspects: int = 40,
         remark: str = "plain",
+        settings: Settings | None = None,
         **result: Any,
     ) -> tuple[Path, list[Issue]]:
         source, folder = tmp_path / "table.csv", tmp_path / "run"
         names = [f"id {row}, {remark}" for row in range(rows)]
-        settings = Settings(reading=Reading(label_column="label", name_column="id"))
+        settings = settings or Settings(reading=Reading(label_column="label", name_column="id"))
         write_run(folder, source, classes, (1,), settings, **result)
         issues = write_found(folder, classes, rows, suspects, names)
         given = {one["row"]: one["given"] for one in issues}

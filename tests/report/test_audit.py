@@ -179,7 +179,7 @@ def test_apply_puts_audited_arrays_into_a_file_of_their_own(picture_run, tmp_pat
         assert len(arrays["y"]) == 380
 
 
-def test_kept_labels_are_marked_if_the_review_is_trusted(table_run, tmp_path):
+def test_kept_labels_are_marked_as_known_to_be_right(table_run, tmp_path):
     folder, issues = table_run()
     one = issues[0]
     path = tmp_path / "corrections.csv"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
@@ -11,6 +11,10 @@ import tyro
 from trevision.cli.progress import reading_bar
 from trevision.cli.terminal import console, errors, table
 from trevision.runs.noise_estimate import Estimating, NoiseEstimate, estimate_noise, write_noise_estimate
+
+if TYPE_CHECKING:
+    from trevision.data.files.probabilities import Probabilities
+    from trevision.report.page import Written
 
 # Maximum lines of a table on the terminal; the files of --out hold everything.
 CLASSES_SHOWN = 20
@@ -33,6 +37,7 @@ def estimate(
     labels: Path | None = None,
     label_column: str | None = None,
     ignore: tuple[str, ...] = (),
+    report: Path | None = None,
 ) -> None:
     """Estimate how labels go wrong, from the probabilities of any model, with error bars and a diagnosis.
 
@@ -43,6 +48,7 @@ def estimate(
     For example:
 
     $ trevision estimate probs.npz
+    $ trevision estimate probs.npz --report review.html    (a page to review the suspect labels on)
     $ trevision estimate probs.csv --label-column given --ignore id --out noise
     $ trevision estimate probs.npy --labels labels.npy --estimator anchor
 
@@ -52,12 +58,25 @@ def estimate(
         labels: The file of labels, if FILE is an .npy file of probabilities only.
         label_column: The column of labels in a .csv or .parquet file; label, given or y if not given.
         ignore: Columns of a .csv or .parquet file that are neither labels nor probabilities.
+        report: An HTML page to write, with the suspect labels to review.
     """
     if out is not None and out.exists() and not out.is_dir():
         raise ValueError(f"out must be a folder, new or not, got the file {out}")
+    if report is not None and report.is_dir():
+        raise ValueError(f"report must be the page to write, got the folder {report}")
+    pages: list[Written] = []
+
+    def write(noise: NoiseEstimate, opened: Probabilities) -> None:
+        from trevision.report.probability_page import write_probability_page
+
+        if report is not None:
+            pages.append(write_probability_page(noise, opened, source, report))
+
     with reading_bar(errors) as watch:
-        noise = estimate_noise(source, estimating, labels, label_column, ignore, watch)
+        noise = estimate_noise(source, estimating, labels, label_column, ignore, watch, write)
     _print_estimate(noise)
+    for page in pages:
+        console.print(f"{page.listed:,} suspect labels to review: {page.path}", soft_wrap=True)
     if out is not None:
         drawn = write_noise_estimate(out, noise)
         what = "T, its intervals" if noise.estimate.has_intervals else "T"

@@ -10,6 +10,8 @@ from trevision.cli.terminal import RunPath, console, errors, table
 from trevision.data.files.corrections import row_fields
 from trevision.data.files.reading import kind_of
 from trevision.estimation import BOOTSTRAP
+from trevision.report.exports import Exported, check_export, export_suspects
+from trevision.report.page import suffix_of_labels
 from trevision.runs.issue_files import ISSUES_CSV, NOISE_JSON
 from trevision.runs.label_issues import RunIssues, find_run_issues
 from trevision.runs.run_folder import RunFolder
@@ -29,6 +31,7 @@ def issues(
     level: float = 0.9,
     data_dir: Path | None = None,
     top: int | None = None,
+    export: Path | None = None,
 ) -> None:
     """List the labels of a run that are probably wrong, most suspicious first, and how many there are.
 
@@ -41,6 +44,8 @@ def issues(
     $ trevision issues runs/mine
     $ trevision issues runs/mine --show 50 --level 0.95
     $ trevision issues runs/mine --top 100    (the 100 most suspicious, whatever the count)
+    $ trevision issues runs/mine --export tasks.json    (to review them in Label Studio)
+    $ trevision issues runs/mine --export suspects.csv    (to review them in a spreadsheet)
 
     Args:
         run_folder: The folder that `trevision fit` wrote.
@@ -49,11 +54,43 @@ def issues(
         level: Confidence of the intervals.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
         top: Mark this many labels as suspects; if not given, as many as seem wrong.
+        export: Also write the suspects as tasks for Label Studio (.json), or as a table with a column to fill
+            in (.csv). `trevision apply` reads what comes back.
     """
     if show < 0:
         raise ValueError(f"show must be a number of labels to print, 0 or more, got {show}")
+    if export is not None:
+        check_export(export)
     with data_bar(errors, "the run's source") as reading:
-        list_issues(RunFolder(run_folder, data_dir, reading), show, bootstrap, level, top)
+        run = RunFolder(run_folder, data_dir, reading)
+        list_issues(run, show, bootstrap, level, top)
+    if export is not None:
+        with data_bar(errors, "the run's source") as reading:
+            # Read anew: the issues that this folder holds are those just written.
+            done = export_suspects(RunFolder(run_folder, data_dir, reading), export, data_dir, reading)
+        _print_export(done, run_folder)
+
+
+def _print_export(done: Exported, folder: Path) -> None:
+    """What was written for another tool, and how its corrections come back."""
+    first, *interface = done.paths
+    console.print(f"{done.suspects:,} suspects: {first}", soft_wrap=True)
+    if interface:
+        console.print(
+            f"In Label Studio: paste {interface[0]} into the code of the labelling interface, import "
+            f"{first}, correct, and export as JSON or JSON_MIN.",
+            soft_wrap=True,
+        )
+        back = "EXPORT.json"
+    else:
+        console.print("Fill in the column corrected where you have decided, and save it as CSV.")
+        back = str(first)
+    console.print(f"then: trevision apply {folder} {back} --out cleaned{suffix_of(folder)}", soft_wrap=True)
+
+
+def suffix_of(folder: Path) -> str:
+    """The suffix of a corrected copy of a run's source."""
+    return suffix_of_labels(RunFolder(folder).source)
 
 
 def list_issues(

@@ -17,10 +17,11 @@ def report(
     suspects: int | None = None,
     data_dir: Path | None = None,
 ) -> None:
-    """Write one HTML page about a run: what was learnt, how labels go wrong, the suspect labels to review.
+    """Write one HTML page about a run: how many labels are wrong, the suspects to review, what was learnt.
 
     The page is one file that opens from disk and needs no network. The review gives a CSV file of corrections
-    for `trevision apply`. If `trevision issues RUN` was not run before, it is run first.
+    for `trevision apply`, and the page has the commands that follow. If `trevision issues RUN` was not run
+    before, it is run first.
 
     For example:
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trevision.data.files.reading import Reading, kind_of
+from trevision.data.files.reading import kind_of
 from trevision.data.pictures import read_pictures
 from trevision.data.progress import Progress
 from trevision.files import write_atomically
 from trevision.report.page import fill
-from trevision.report.source_rows import field_texts, thumbnails
+from trevision.report.source_rows import columns_told_elsewhere, field_texts, thumbnails
 from trevision.report.summary import source_name
 from trevision.runs.audit_files import ANSWER_COLUMNS, RunAudit
 from trevision.runs.run_folder import RunFolder
@@ -43,7 +43,8 @@ def write_audit_page(
     if len(shape) == 3:
         pictures = vars(thumbnails(read_pictures(source, reading, shape, rows, data_dir, progress), shape))
     else:
-        found = field_texts(source, reading, rows, MOST_COLUMNS, MOST_LETTERS, _telling(source, reading))
+        told = columns_told_elsewhere(source, reading)
+        found = field_texts(source, reading, rows, MOST_COLUMNS, MOST_LETTERS, told)
         fields = None if found is None else {"columns": found.columns, "rows": found.rows}
     names = [audit.names[row] for row in drawn]
     # The folder of an image is its given label.
@@ -74,16 +75,3 @@ def write_audit_page(
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
     return WrittenAudit(out, answers)
-
-
-def _telling(source: str, reading: Reading) -> set[str]:
-    """The columns that would tell the given label, or are shown elsewhere."""
-    if kind_of(source) != "table":
-        return set()
-    from trevision.data.files.survey import find_label_column
-    from trevision.data.files.tables import open_table
-
-    table = open_table(source)
-    label = find_label_column(table, reading)
-    named = {reading.name_column, reading.clean_column}
-    return {table.header[label], table.columns[label], *(name for name in named if name is not None)}

@@ -7,7 +7,8 @@ import hashlib
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,23 +20,36 @@ from trevision.data.files.reading import TABLE_SUFFIXES
 from trevision.data.pictures import read_pictures
 from trevision.data.progress import Progress
 from trevision.files import write_atomically
+from trevision.report.corrections import can_trust, command_on_copy, reading_of_copy
 from trevision.report.curves import draw_curves, stage_lines
-from trevision.report.matrices import draw_matrices
-from trevision.report.run_files import RunRecord, Suspect, read_run
-from trevision.report.source_rows import Fields, Thumbnails, field_texts, thumbnails
-from trevision.report.summary import class_pairs, count, percent, sentences, source_name, title
+from trevision.report.evidence import MOST_COLUMNS, MOST_LETTERS, Alike, Evidence, FieldEvidence, gather
+from trevision.report.matrices import draw_matrix
+from trevision.report.run_files import RunRecord, Suspect, read_run, with_other_labels
+from trevision.report.source_rows import THUMBNAIL, Fields, Thumbnails, field_texts, thumbnails
+from trevision.report.summary import (
+    class_pairs,
+    count,
+    lead,
+    learnt_from,
+    mix_ups,
+    percent,
+    source_name,
+    title,
+    trust,
+)
 from trevision.runs.run_folder import RunFolder
 
 MOST_SUSPECTS = 10_000
-MOST_PICTURES = 3_000
+MOST_PICTURES = 10_000
+MOST_PICTURES_ALIKE = 1_500
 MOST_PAIRS = 200
-"""Maximum labels, pictures and pairs of classes on the page, which says how many there are."""
-MOST_COLUMNS = 12
-MOST_LETTERS = 200
-NAMES_BUDGET, FIELDS_BUDGET = 800_000, 700_000
-"""Maximum bytes of the rows' names and fields, so that the page without thumbnails stays under 3 MB."""
+"""Maximum labels, pictures, pictures of similar rows, and pairs of classes on the page."""
+LARGE_PICTURES, LARGE = 1_000, 128
+"""With at most so many labels, their pictures have so many pixels: the grid can enlarge them."""
+NAMES_BUDGET, FIELDS_BUDGET, ALIKE_BUDGET = 700_000, 700_000, 350_000
+"""Maximum bytes of names, fields and similar rows, so that the page without thumbnails stays under 3 MB."""
 
-SCRIPTS = ("theme.js", "matrix.js", "csv.js", "review.js")
+SCRIPTS = ("theme.js", "matrix.js", "csv.js", "row.js", "window.js", "review.js", "copy.js")
 
 
 @dataclass(frozen=True)
@@ -78,40 +92,60 @@ def write_report(
     if suspects is not None and suspects < 0:
         raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {suspects}")
     run = read_run(folder)
-    # Nobody is asked again for a label that an audit has settled.
-    settled = run.audit.told_rows if run.audit else frozenset()
-    open_ones = [suspect for suspect in run.suspects if suspect.row not in settled]
-    if suspects is None:
-        likely = [suspect for suspect in open_ones if suspect.likely][:MOST_SUSPECTS]
-        listed = likely[: _number_within([suspect.name for suspect in likely], NAMES_BUDGET)]
-    else:
-        listed = open_ones[:suspects]
-    pictures, fields = None, None
-    if len(run.shape) == 3:
-        rows = [suspect.row for suspect in listed[:MOST_PICTURES]]
-        shown = read_pictures(run.source, run.settings.reading, run.shape, rows, data_dir, progress)
-        pictures = thumbnails(shown, run.shape)
-    else:
-        fields = _fields(run, listed)
+    listed = list_suspects(run, suspects)
+    evidence = gather(run, listed)
+    pictures = read_thumbnails(run, listed, evidence.alike, data_dir, progress)
     asked = [] if run.crowd is None else [each.row for each in run.crowd.disagreements]
     disputed = (
         field_texts(run.source, run.settings.reading, asked, MOST_COLUMNS, MOST_LETTERS) if asked else None
     )
-    text = render(run, listed, pictures, fields, disputed)
+    assert run.folder is not None
     out = out or run.folder / "report.html"
+    return write_page(run, out, render(run, listed, evidence, pictures, disputed), len(listed))
+
+
+def write_page(run: RunRecord, out: Path, text: str, listed: int) -> Written:
+    """Write the text of a page in one step."""
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
-    return Written(out, len(listed), len(run.suspects))
+    return Written(out, listed, run.noise.rows)
 
 
-def _fields(run: RunRecord, listed: list[Suspect]) -> Fields | None:
-    """The fields of as many rows as the budget allows, the most suspicious first."""
-    rows = [suspect.row for suspect in listed]
-    fields = field_texts(run.source, run.settings.reading, rows, MOST_COLUMNS, MOST_LETTERS)
-    if fields is None:
+def list_suspects(run: RunRecord, number: int | None = None) -> list[Suspect]:
+    """The labels to look at, the most suspicious first: `number`, or those that are probably wrong."""
+    # Nobody is asked again for a label that an audit has settled.
+    settled = run.audit.told_rows if run.audit else frozenset()
+    open_ones = [suspect for suspect in run.suspects if suspect.row not in settled]
+    if number is not None:
+        return with_other_labels(run, open_ones[:number])
+    likely = [suspect for suspect in open_ones if suspect.likely][:MOST_SUSPECTS]
+    names = [suspect.name for suspect in likely]
+    return with_other_labels(run, likely[: _number_within(names, NAMES_BUDGET)])
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Thumbnails of the first `suspects` listed rows, and after them of the similar rows."""
+
+    thumbnails: Thumbnails
+    suspects: int
+
+
+def read_thumbnails(
+    run: RunRecord,
+    listed: list[Suspect],
+    alike: Alike | None,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Pictures | None:
+    """Small pictures of suspects and of the rows like them; None where rows are no images."""
+    if len(run.shape) != 3:
         return None
-    kept = fields.rows[: _number_within(fields.rows, FIELDS_BUDGET)]
-    return Fields(fields.columns, kept, fields.columns_in_source)
+    rows = [suspect.row for suspect in listed[:MOST_PICTURES]]
+    others = [] if alike is None else alike.row[:MOST_PICTURES_ALIKE]
+    shown = read_pictures(run.source, run.settings.reading, run.shape, [*rows, *others], data_dir, progress)
+    side = LARGE if len(rows) <= LARGE_PICTURES else THUMBNAIL
+    return Pictures(thumbnails(shown, run.shape, side), len(rows))
 
 
 def _number_within(values: Sequence[Any], budget: int) -> int:
@@ -123,8 +157,8 @@ def _number_within(values: Sequence[Any], budget: int) -> int:
 def render(
     run: RunRecord,
     listed: list[Suspect],
-    pictures: Thumbnails | None,
-    fields: Fields | None,
+    evidence: Evidence,
+    pictures: Pictures | None = None,
     disputed: Fields | None = None,
 ) -> str:
     """The page as text. The template escapes every name that comes from the data.
@@ -132,51 +166,123 @@ def render(
     Parameters
     ----------
     run
-        The run.
+        The run, or probabilities alone.
     listed
         The labels to list.
-    pictures, fields
-        Small pictures, or fields of a table, for the first of these labels.
+    evidence
+        What is shown beside them.
+    pictures
+        Small pictures of the first of them.
     disputed
         Fields of the rows on which annotators disagree most.
     """
-    matrices = draw_matrices(run)
+    matrix = draw_matrix(run.noise)
     pairs = class_pairs(run.noise, listed)
-    selected = run.result["selected_stage"], run.result["selected_epoch"]
-    trained = "correction" not in run.result  # a scikit-learn model has no epochs to draw
+    fields = None if evidence.fields is None else _within_budget(evidence.fields)
+    trained = bool(run.history) and "correction" not in run.result  # other models have no epochs to draw
+    selected = (run.result["selected_stage"], run.result["selected_epoch"]) if trained else None
     return fill(
         "page.html",
         SCRIPTS,
         run=run,
         audit=run.audit,
         source=source_name(run.source),
-        folder=shlex.quote(str(run.folder)),
-        title=title(run.noise),
-        sentences=sentences(run, pairs),
-        notes=[*run.result.get("data_notes", ()), *run.result["warnings"]],
+        title=title(run),
+        lead=lead(run),
+        learnt=learnt_from(run),
+        trust=trust(run.noise),
+        mix_ups=mix_ups(run.noise, pairs),
+        notes=[*run.result.get("data_notes", ()), *run.result.get("warnings", ())],
         pairs=pairs[:MOST_PAIRS],
         all_pairs=len(pairs),
         widest=max((pair.high or pair.share for pair in pairs[:MOST_PAIRS]), default=1.0),
-        matrices=matrices,
-        curves=draw_curves(run.history, selected) if trained else [],
+        matrix=matrix,
+        curves=draw_curves(run.history, selected) if selected else [],
         stages=stage_lines(run.history) if trained else [],
         models=run.result.get("models", []),
-        cleaned=f"cleaned{suffix_of_labels(run.source)}",
+        next=commands(run),
+        version=version("trevision"),
         listed=len(listed),
-        likely=sum(suspect.likely for suspect in run.suspects),
-        pictures=len(pictures.encoded) if pictures else None,
+        likely=run.likely,
+        rests_on_model=run.noise.count is not None and not run.noise.count.told,
+        pictures=pictures.suspects if pictures else None,
         fields=fields,
+        alike=evidence.alike,
         disputed=disputed,
         data={
             "key": review_key(run, listed),
-            "file": f"corrections-{run.folder.resolve().name}.csv",
+            "file": corrections_name(run),
             "classes": run.noise.classes,
             "suspects": suspect_columns(listed, run.noise.classes),
-            "pictures": None if pictures is None else vars(pictures),
-            "fields": None if fields is None else {"columns": fields.columns, "rows": fields.rows},
-            "matrix": matrices.for_script(),
+            "pictures": None
+            if pictures is None
+            else vars(pictures.thumbnails) | {"suspects": pictures.suspects},
+            "fields": None if fields is None else vars(fields),
+            "alike": None if evidence.alike is None else _alike_columns(evidence.alike, run.noise.classes),
+            "matrix": matrix.for_script(),
         },
     )
+
+
+def _within_budget(fields: FieldEvidence) -> FieldEvidence:
+    """The fields of as many rows as the budget allows, the most suspicious first."""
+    together = [list(each) for each in zip(fields.rows, fields.order, strict=True)]
+    number = _number_within(together, FIELDS_BUDGET)
+    usual = fields.usual
+    if len(json.dumps(usual)) > FIELDS_BUDGET // 4:
+        usual = [{} for _ in usual]
+    return replace(
+        fields,
+        rows=fields.rows[:number],
+        order=fields.order[:number],
+        words=fields.words[:number],
+        usual=usual,
+    )
+
+
+def _alike_columns(alike: Alike, classes: tuple[str, ...]) -> dict[str, Any]:
+    """The similar rows for the page's script, as many as the budget allows."""
+    code_of = {name: code for code, name in enumerate(classes)}
+    texts = alike.text or [""] * len(alike.row)
+    names = [None if name == str(row) else name for name, row in zip(alike.name, alike.row, strict=True)]
+    number = _number_within(list(zip(alike.row, names, texts, strict=True)), ALIKE_BUDGET)
+    whole = next((place for place, each in enumerate(alike.of) if any(one >= number for one in each)), None)
+    return {
+        "by": alike.by,
+        "of": alike.of[:whole],
+        "row": alike.row[:number],
+        "name": names[:number],
+        "given": [code_of[given] for given in alike.given[:number]],
+        "text": None if alike.text is None else texts[:number],
+    }
+
+
+@dataclass(frozen=True)
+class NextCommands:
+    """What follows the review: commands to paste, or None where there is no file to correct."""
+
+    apply: str
+    fit: str
+    audit: str
+
+
+def commands(run: RunRecord) -> NextCommands | None:
+    """The commands that apply the corrections and learn from them, with this run's flags."""
+    if run.folder is None or run.settings.noise is not None:
+        return None
+    out = Path(f"cleaned{suffix_of_labels(run.source)}")
+    folder = str(run.folder)
+    reading = reading_of_copy(run.source, run.settings.reading, out, can_trust(run.settings))
+    return NextCommands(
+        apply=shlex.join(["trevision", "apply", folder, corrections_name(run), "--out", str(out)]),
+        fit=command_on_copy(run.folder, run.settings, reading, out),
+        audit=shlex.join(["trevision", "audit", folder, "--rows", "100"]),
+    )
+
+
+def corrections_name(run: RunRecord) -> str:
+    """The name of the file that the page downloads."""
+    return f"corrections-{Path(run.source).stem if run.folder is None else run.folder.resolve().name}.csv"
 
 
 def fill(template: str, script_names: Sequence[str], **values: Any) -> str:

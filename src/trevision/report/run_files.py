@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trevision.report.annotators import CrowdPart, crowd_part
+from trevision.report.posterior import RowPosterior, posterior_of
 from trevision.runs.audit_files import Audited, read_audited
 from trevision.runs.issue_files import ISSUE_COLUMNS, ISSUES_PARQUET, FoundNoise
 from trevision.runs.run_folder import RunFolder
@@ -31,30 +30,39 @@ class Suspect:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A finished run and the results of `trevision issues`."""
+    """A finished run and the results of `trevision issues`; or those of probabilities alone."""
 
-    folder: Path
+    folder: Path | None
+    """None for probabilities alone, which have no settings, result or history either."""
     source: str
     settings: Settings
     result: dict[str, Any]
     history: list[dict[str, Any]]
     shape: tuple[int, ...]
     """Of a sample: (features,), or (channels, height, width) of a picture."""
-    initial: np.ndarray
-    revised: np.ndarray
     noise: FoundNoise
     suspects: list[Suspect]
-    """Every label, most suspicious first."""
+    """Every label, most suspicious first; of probabilities alone the first of them, and some others."""
+    posterior: RowPosterior | None
+    """What the model says of rows that it was not trained on; None where that was not kept."""
     crowd: CrowdPart | None = None
     """The annotators, if the run learnt from several labels a row."""
     audit: Audited | None = None
     """What an audit told, if there was one."""
+    all_likely: int | None = None
+    """The number of likely suspects, where `suspects` does not hold all of them."""
+
+    @property
+    def likely(self) -> int:
+        """The number of labels that are probably wrong."""
+        return (
+            sum(suspect.likely for suspect in self.suspects) if self.all_likely is None else self.all_likely
+        )
 
 
 def read_run(folder: Path | RunFolder) -> RunRecord:
     """Read everything that the page shows. An error about a missing file names the command that writes it."""
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
-    initial, revised = run.transitions
     return RunRecord(
         folder=run.path,
         source=run.source,
@@ -62,10 +70,9 @@ def read_run(folder: Path | RunFolder) -> RunRecord:
         result=run.result,
         history=run.history,
         shape=run.card.shape,
-        initial=initial,
-        revised=revised,
         noise=run.noise,
         suspects=_suspects(run),
+        posterior=posterior_of(run),
         crowd=crowd_part(run) if run.has_annotators else None,
         audit=read_audited(run.path),
     )
@@ -82,3 +89,31 @@ def _suspects(run: RunFolder) -> list[Suspect]:
             f"run `trevision issues {run.path}` again"
         )
     return suspects
+
+
+def with_other_labels(run: RunRecord, listed: list[Suspect]) -> list[Suspect]:
+    """The suspects, none with a suggestion that is the label it has, and with what the model says of both.
+
+    Where the number of wrong labels cannot be told T is not relied on, so that the model's own probabilities
+    are shown. A row whose given label is the likeliest gets the likeliest other one.
+    """
+    rests_on_model = run.noise.count is not None and not run.noise.count.told
+    same = any(one.suggested == one.given for one in listed)
+    if run.posterior is None or not listed or not (rests_on_model or same):
+        return listed
+    code_of = {name: code for code, name in enumerate(run.noise.classes)}
+    shown = []
+    for one, probs in zip(listed, run.posterior.of([one.row for one in listed]), strict=True):
+        given, suggested = code_of[one.given], code_of[one.suggested]
+        if given == suggested:
+            others = probs.copy()
+            others[given] = -1.0
+            suggested = int(others.argmax())
+        elif not rests_on_model:
+            shown.append(one)
+            continue
+        p_given, p_suggested = float(probs[given]), float(probs[suggested])
+        shown.append(
+            replace(one, suggested=run.noise.classes[suggested], p_given=p_given, p_suggested=p_suggested)
+        )
+    return shown

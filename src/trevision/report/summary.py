@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from trevision.estimation.count import unevenness
 from trevision.report.run_files import RunRecord, Suspect
 from trevision.runs.issue_files import FoundNoise
 
+EVEN = 0.2
+"""The `unevenness` of T below which mistakes are said to have no pattern."""
 FEWEST_ROWS = 0.5
 """Minimum expected rows for a pair of classes to be listed."""
 
@@ -52,10 +55,47 @@ def class_pairs(noise: FoundNoise, suspects: list[Suspect]) -> list[ClassPair]:
     ]
 
 
-def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
-    """The sentences of the first paragraph."""
+def title(run: RunRecord) -> str:
+    """The headline: how many labels are wrong, as the audit or else the count tells it."""
     noise = run.noise
-    crowd, classes = run.crowd, f"{count(len(noise.classes))} classes"
+    if run.audit is not None:
+        told = run.audit
+        return (
+            f"About {count(told.wrong.estimate)} of {count(told.rows)} labels are wrong, by an audit of "
+            f"{count(told.audited)} rows"
+        )
+    if noise.count is not None:
+        return capital(noise.count.headline)
+    estimate, low, high = noise.wrong
+    interval = (
+        "" if low is None or high is None else f"; {noise.level:.0%} interval {count(low)} to {count(high)}"
+    )
+    return (
+        f"About {count(estimate)} of {count(noise.rows)} labels are probably wrong "
+        f"({percent(estimate / noise.rows)}{interval})"
+    )
+
+
+def lead(run: RunRecord) -> list[str]:
+    """What is said below the headline: how sure it is, and what it rests on."""
+    noise = run.noise
+    if run.audit is not None:
+        return [run.audit.headline, run.audit.assumes]
+    if noise.count is None:
+        return ["A row's label is the vote of its annotators; their answers tell how many votes are wrong."]
+    if not noise.count.told:
+        return [f"{capital(noise.count.reason)}.", noise.count.readings]
+    if "depend on the class alone" in noise.count.headline:
+        return [f"{capital(noise.count.reason)}."]
+    return [f"This supposes that mistakes depend on the class alone. {capital(noise.count.reason)}."]
+
+
+def learnt_from(run: RunRecord) -> str:
+    """What the run learnt from, and with what result."""
+    noise, crowd = run.noise, run.crowd
+    classes = f"{count(len(noise.classes))} classes"
+    if run.folder is None:
+        return f"{count(noise.rows)} labels and their probabilities in {source_name(run.source)}, {classes}."
     if crowd is None:
         learnt = f"{count(noise.rows)} labelled rows of {source_name(run.source)} in {classes}."
     else:
@@ -63,30 +103,25 @@ def sentences(run: RunRecord, pairs: list[ClassPair]) -> list[str]:
             f"{count(crowd.answers)} answers of {count(crowd.all_people)} annotators to {count(noise.rows)} "
             f"rows in {classes} ({source_name(run.source)}). A row's label is the vote of its annotators."
         )
-    said = [f"This run learnt from {learnt}", _wrong_labels(noise)]
-    if pairs:
-        worst = pairs[0]
-        said.append(
-            f"The most frequent mistake: {worst.clean} labelled as {worst.given}, in about "
-            f"{count(worst.rows)} rows ({percent(worst.share)} of all that are truly {worst.clean})."
-        )
-    said.append(_accuracy(run))
-    said.append(trust(noise))
-    return said
+    return f"This run learnt from {learnt} {_accuracy(run)}"
 
 
-def _wrong_labels(noise: FoundNoise) -> str:
-    if noise.count is not None and not noise.count.told:
-        said = f"{capital(noise.count.headline)}: {noise.count.reason}. {noise.count.readings}"
-        return f"{said} An audit of about 100 rows tells it: trevision audit RUN --rows 100."
-    estimate, low, high = noise.wrong
-    said = f"About {count(estimate)} of the labels ({percent(estimate / noise.rows)}) are probably wrong"
-    if low is None or high is None:
-        return f"{said}; no interval was made for this number."
-    return (
-        f"{said}; the {noise.level:.0%} interval is {count(low)} to {count(high)} "
-        f"({percent(low / noise.rows)} to {percent(high / noise.rows)})."
+def mix_ups(noise: FoundNoise, pairs: list[ClassPair]) -> str:
+    """Which classes are mixed up, in words; where mistakes have no pattern, that."""
+    if not pairs:
+        return "No pattern: no two classes are mixed up often enough to name them."
+    worst = pairs[0]
+    said = (
+        f"The most frequent mix-up: {worst.clean} labelled as {worst.given}, in about {count(worst.rows)} "
+        f"rows ({percent(worst.share)} of all that are truly {worst.clean})."
     )
+    if noise.count is not None and not noise.count.told:
+        return (
+            f"{said} This supposes that mistakes depend on the class alone, which the count could not tell."
+        )
+    if len(noise.classes) > 2 and unevenness(noise.transition) < EVEN:
+        return f"No pattern: mistakes go to all classes about evenly. {said}"
+    return said
 
 
 def _accuracy(run: RunRecord) -> str:
@@ -120,13 +155,6 @@ def trust(noise: FoundNoise) -> str:
         call = "calls" if cautions == 1 else "call"
         return f"The noise matrix can be used with care: {cautions} of its {total} checks {call} for caution."
     return f"The noise matrix can be relied on: all of its {total} checks are good."
-
-
-def title(noise: FoundNoise) -> str:
-    """The headline of a page without an audit."""
-    if noise.count is not None and not noise.count.told:
-        return capital(noise.count.headline)
-    return f"About {count(noise.wrong[0])} of {count(noise.rows)} labels are probably wrong"
 
 
 def capital(sentence: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trevision.data.files.probabilities import open_probabilities
+from trevision.data.files.probabilities import Probabilities, open_probabilities
 from trevision.estimation import (
     BOOTSTRAP,
     Count,
@@ -62,6 +62,7 @@ def estimate_noise(
     label_column: str | None = None,
     ignore: Sequence[str] = (),
     watch: Watch | None = None,
+    then: Callable[[NoiseEstimate, Probabilities], None] | None = None,
 ) -> NoiseEstimate:
     """Estimate T from the probabilities and labels in a file.
 
@@ -77,6 +78,8 @@ def estimate_noise(
         Of a table: the column of labels, and columns that are neither labels nor probabilities.
     watch
         Called with what is being read, and the progress.
+    then
+        Called with the estimate while the rows of the file can still be read.
 
     Raises
     ------
@@ -108,7 +111,10 @@ def estimate_noise(
             raise DataError(f"{source}: {error}") from error
         count = count_wrong(rows, opened.labels, estimated)
         findings = diagnose(rows, opened.labels, estimated, opened.class_names, estimating.seed, count)
-    return NoiseEstimate(estimated, findings, opened.class_names, count)
+        noise = NoiseEstimate(estimated, findings, opened.class_names, count)
+        if then is not None:
+            then(noise, opened)
+    return noise
 
 
 def of_replicates(watch: Watch | None) -> Callable[[int, int], None] | None:

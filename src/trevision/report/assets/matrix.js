@@ -1,7 +1,7 @@
 "use strict";
-// The value under the pointer or the focus, in words and with its error bar; the rest of the class pairs.
+// The value under the pointer or the focus, in words and with its error bar; the rest of the mix-ups.
 (() => {
-  const { names, panels, low, high } = JSON.parse(document.getElementById("data").textContent).matrix;
+  const { names, values, low, high } = JSON.parse(document.getElementById("data").textContent).matrix;
   const readout = document.getElementById("readout");
   const percent = (share) => `${(100 * share).toFixed(1)}%`;
   let marked = null;
@@ -23,15 +23,14 @@
   };
 
   const tell = (cell) => {
-    const table = cell.closest("table");
     const [i, j] = [cell.parentElement.rowIndex - 1, cell.cellIndex - 1];
-    const value = panels[Number(table.dataset.panel)][i][j];
+    const value = values[i][j];
     const strong = document.createElement("strong");
     strong.textContent = percent(value);
     const line = document.createElement("p");
     line.append("Truly ", Object.assign(document.createElement("b"), { textContent: names[i] }), ", labelled ",
       Object.assign(document.createElement("b"), { textContent: names[j] }), ": ", strong);
-    if (table.dataset.interval === "1") {
+    if (low) {
       line.append(` (${percent(low[i][j])} to ${percent(high[i][j])}) `, errorBar(value, low[i][j], high[i][j]));
     }
     readout.replaceChildren(line);
@@ -41,26 +40,25 @@
   };
 
   const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  for (const table of document.querySelectorAll("table.matrix")) {
-    // One stop of the tab key for each matrix; inside it the arrow keys move.
-    table.tBodies[0].rows[0].cells[1].tabIndex = 0;
-    table.addEventListener("pointerover", (event) => {
-      const cell = event.target.closest("tbody td");
-      if (cell) tell(cell);
-    });
-    table.addEventListener("focusin", (event) => tell(event.target));
-    table.addEventListener("keydown", (event) => {
-      const move = moves[event.key];
-      if (!move) return;
-      const cell = event.target;
-      const next = table.tBodies[0].rows[cell.parentElement.rowIndex - 1 + move[0]]?.cells[cell.cellIndex + move[1]];
-      event.preventDefault();
-      if (next?.tagName !== "TD") return;
-      cell.tabIndex = -1;
-      next.tabIndex = 0;
-      next.focus();
-    });
-  }
+  const table = document.getElementById("transition");
+  // One stop of the tab key for the matrix; inside it the arrow keys move.
+  table.tBodies[0].rows[0].cells[1].tabIndex = 0;
+  table.addEventListener("pointerover", (event) => {
+    const cell = event.target.closest("tbody td");
+    if (cell) tell(cell);
+  });
+  table.addEventListener("focusin", (event) => tell(event.target));
+  table.addEventListener("keydown", (event) => {
+    const move = moves[event.key];
+    if (!move) return;
+    const cell = event.target;
+    const next = table.tBodies[0].rows[cell.parentElement.rowIndex - 1 + move[0]]?.cells[cell.cellIndex + move[1]];
+    event.preventDefault();
+    if (next?.tagName !== "TD") return;
+    cell.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
 
   const more = document.getElementById("show-pairs");
   if (more) {

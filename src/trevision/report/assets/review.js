@@ -1,25 +1,26 @@
 "use strict";
-// The review: a filtered, sorted list shown a page at a time, decisions by key or button, progress kept.
+// The review: a filtered, sorted list, decisions by key or button, every one to be undone, progress kept.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { classes, suspects, pictures, fields } = data;
   const total = suspects.row.length;
   if (!total) return;
-  // Rows in the document at once, however many there are to review.
-  const PAGE = 50;
-  // Fields of a row that are shown before a person asks for the others.
-  const FIRST_FIELDS = 5;
   const byId = (id) => document.getElementById(id);
   const rows = byId("rows");
+  const pane = byId("pane");
+  const { build, titleOf, alikeList, hasAlike } = rowBuilder(data);
   const nameOf = (index) => suspects.name[index] ?? String(suspects.row[index]);
-  const titleOf = (index) => (suspects.name[index] === null ? `Row ${suspects.row[index]}` : suspects.name[index]);
+  const inEnglish = (number) => number.toLocaleString("en");
 
   // A decision is [kind, class]: accept, keep and change have a class, skip has none.
   const decisions = new Map();
+  // What can be undone: for each step the rows it decided, each with its decision before.
   const past = [];
   let view = [];
-  let page = 0;
+  let placeOf = new Map();
   let cursor = 0;
+  let columns = 1;
+  let showsAlike = false;
 
   // ---- progress kept in the browser
   const keep = (store) => {
@@ -47,142 +48,68 @@
     if (!kept && decisions.size) event.preventDefault();
   });
 
-  // ---- small builders; text goes in as text, never as markup
-  const make = (tag, className, ...children) => {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    element.append(...children);
-    return element;
-  };
-  const cell = (className, label, ...children) => {
-    const element = make("td", className, ...children);
-    element.setAttribute("role", "cell");
-    element.dataset.label = label;
-    return element;
-  };
-  const action = (kind, hint, ...children) => {
-    const button = make("button", "action", ...children);
-    button.type = "button";
-    button.dataset.action = kind;
-    button.title = hint;
-    return button;
-  };
-
-  const fieldList = (index) => {
-    if (!fields || index >= fields.rows.length) return [];
-    const list = make("dl", "fields");
-    fields.columns.forEach((column, position) => {
-      const pair = make("div", "", make("dt", "", column), make("dd", "", fields.rows[index][position]));
-      pair.hidden = position >= FIRST_FIELDS;
-      list.append(pair);
-    });
-    if (fields.columns.length <= FIRST_FIELDS) return [list];
-    return [list, action("fields", "Show every field", `${fields.columns.length - FIRST_FIELDS} more fields`)];
-  };
-
-  const picture = (index) => {
-    if (!pictures || index >= pictures.encoded.length) return [];
-    const image = make("img", pictures.pixels <= 32 ? "pixels" : "");
-    image.alt = "";
-    image.src = `data:${pictures.mime};base64,${pictures.encoded[index]}`;
-    return [image];
-  };
-
+  // ---- what a row shows
   const outcome = (index) => {
     const [kind, code] = decisions.get(index) ?? [null];
     if (kind === null) return "";
     if (kind === "skip") return "Skipped";
     return kind === "keep" ? `Kept ${classes[code]}` : `Changed to ${classes[code]}`;
   };
-
-  const buildRow = (index) => {
-    const given = classes[suspects.given[index]];
-    const suggested = classes[suspects.suggested[index]];
-    const share = suspects.pSuggested[index];
-    const meter = make("meter", "");
-    meter.value = share;
-    meter.setAttribute("aria-hidden", "true");
-    const about = make("div", "about", make("span", "name", titleOf(index)), ...fieldList(index));
-    if (suspects.name[index] !== null) about.querySelector(".name").title = titleOf(index);
-    const row = make("tr", "suspect",
-      cell("what", "", make("div", "shown", ...picture(index), about)),
-      cell("given", "Given", make("span", "label", given)),
-      cell("suggested", "Suggested", make("span", "label", suggested)),
-      cell("probability", "Probability", make("span", "value", share > 0.995 ? ">99%" : `${(100 * share).toFixed(0)}%`), meter),
-      cell("decision", "",
-        make("div", "actions",
-          action("accept", "Key A", "Use ", make("b", "", suggested)),
-          action("keep", "Key K", "Keep ", make("b", "", given)),
-          action("skip", "Key S", "Skip"),
-          action("change", "Key C", "Other…")),
-        make("p", "outcome")));
-    row.setAttribute("role", "row");
-    row.dataset.index = index;
-    row.tabIndex = -1;
-    return row;
-  };
-
-  const rowOf = (index) => rows.querySelector(`tr[data-index="${index}"]`);
-
   const refreshRow = (row) => {
-    const decision = decisions.get(Number(row.dataset.index));
+    const index = Number(row.dataset.index);
+    const decision = decisions.get(index);
     row.dataset.state = decision?.[0] ?? "open";
-    row.querySelector(".outcome").textContent = outcome(Number(row.dataset.index));
-    for (const button of row.querySelectorAll(".actions button")) {
+    row.querySelector(".outcome").textContent = outcome(index);
+    for (const button of row.querySelectorAll(".action:not([data-action=fields], [data-action=alike])")) {
       button.setAttribute("aria-pressed", String(button.dataset.action === decision?.[0]));
     }
+    const current = placeOf.get(index) === cursor;
+    row.tabIndex = current ? 0 : -1;
+    if (current) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
+    for (const button of row.querySelectorAll("button")) button.tabIndex = current ? 0 : -1;
+    const panel = row.querySelector(".alikes");
+    const wanted = current && showsAlike && hasAlike(index);
+    if (wanted && !panel) row.append(alikeList(index));
+    else if (!wanted) panel?.remove();
+    row.querySelector("[data-action=alike]")?.setAttribute("aria-expanded", String(wanted));
+  };
+  const list = windowed(pane, rows, (index) => {
+    const row = build(index);
+    refreshRow(row);
+    return row;
+  });
+  const rowOf = (index) => rows.querySelector(`.suspect[data-index="${index}"]`);
+  const refresh = (index) => {
+    const row = rowOf(index);
+    if (row) refreshRow(row);
   };
 
-  // ---- what is shown
   const decidedCount = () => [...decisions.values()].filter(([kind]) => kind !== "skip").length;
-
   const refreshProgress = () => {
     const decided = decidedCount();
-    byId("progress-text").textContent =
-      `${decided.toLocaleString("en")} of ${total.toLocaleString("en")} decided`
-      + (decisions.size > decided ? `, ${(decisions.size - decided).toLocaleString("en")} skipped` : "");
+    byId("progress-text").textContent = `${inEnglish(decided)} of ${inEnglish(total)} decided`
+      + (decisions.size > decided ? `, ${inEnglish(decisions.size - decided)} skipped` : "");
     byId("progress-bar").value = decided;
     byId("download").disabled = decided === 0;
     byId("undo").disabled = past.length === 0;
   };
+  const announce = (text) => { byId("announce").textContent = text; };
 
-  const markCursor = () => {
-    for (const row of rows.rows) {
-      const current = Number(row.dataset.index) === view[cursor];
-      row.tabIndex = current ? 0 : -1;
-      if (current) row.setAttribute("aria-current", "true");
-      else row.removeAttribute("aria-current");
-    }
-  };
-
-  const showPage = () => {
-    const pages = Math.max(1, Math.ceil(view.length / PAGE));
-    page = Math.min(Math.max(page, 0), pages - 1);
-    rows.replaceChildren(...view.slice(page * PAGE, (page + 1) * PAGE).map(buildRow));
-    for (const row of rows.rows) refreshRow(row);
-    markCursor();
-    byId("nothing").hidden = view.length > 0;
-    const [from, to] = [Math.min(page * PAGE + 1, view.length), Math.min((page + 1) * PAGE, view.length)];
-    byId("page-text").textContent =
-      `${from.toLocaleString("en")} to ${to.toLocaleString("en")} of ${view.length.toLocaleString("en")}`;
-    byId("previous").disabled = page === 0;
-    byId("next").disabled = page === pages - 1;
-  };
-
-  const moveTo = (position, focus = true) => {
+  // ---- the cursor
+  const moveTo = (place, focus = true) => {
     if (!view.length) return;
-    cursor = Math.min(Math.max(position, 0), view.length - 1);
-    const wanted = Math.floor(cursor / PAGE);
-    if (wanted !== page) {
-      page = wanted;
-      showPage();
-    } else {
-      markCursor();
-    }
-    if (focus) rowOf(view[cursor]).focus();
+    const before = view[cursor];
+    cursor = Math.min(Math.max(place, 0), view.length - 1);
+    const row = list.rowAt(cursor);
+    if (before !== undefined) refresh(before);
+    refreshRow(row);
+    if (!focus) return;
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
   };
 
-  // ---- filter and sort
+  // ---- filter, search and sort
   const states = {
     all: () => true,
     open: (index) => !decisions.has(index),
@@ -190,31 +117,50 @@
     decided: (index) => decisions.has(index) && decisions.get(index)[0] !== "skip",
   };
   const inWords = new Intl.Collator("en", { numeric: true });
-  const classOrder = (column) => (a, b) => suspects[column][a] - suspects[column][b];
+  const byClass = (column) => (a, b) => suspects[column][a] - suspects[column][b];
   const orders = {
     rank: () => 0,
     unsure: (a, b) => b - a,
     row: (a, b) => suspects.row[a] - suspects.row[b],
     name: (a, b) => inWords.compare(nameOf(a), nameOf(b)),
-    given: classOrder("given"),
-    suggested: classOrder("suggested"),
+    given: byClass("given"),
+    suggested: byClass("suggested"),
   };
-  const announce = (text) => { byId("announce").textContent = text; };
+  const texts = [];
+  const textOf = (index) => {
+    texts[index] ??= [titleOf(index), ...(fields?.rows[index] ?? [])].join("\n").toLowerCase();
+    return texts[index];
+  };
+
+  const isGrid = () => rows.classList.contains("grid");
+  const layOut = () => {
+    const zoom = Number(byId("zoom")?.value ?? 0);
+    rows.style.setProperty("--zoom", `${zoom}px`);
+    columns = isGrid() ? Math.max(1, Math.floor(rows.clientWidth / (zoom + 28))) : 1;
+    rows.style.setProperty("--columns", String(columns));
+    list.show(view, columns, isGrid() ? zoom + 110 : fields?.texts ? 110 : 90);
+    list.rowAt(cursor);
+  };
 
   const select = () => {
     const [given, suggested] = [byId("filter-given").value, byId("filter-suggested").value];
     const inState = states[byId("filter-state").value];
+    const wanted = byId("search").value.trim().toLowerCase();
     view = [...Array(total).keys()].filter((index) =>
       (given === "" || suspects.given[index] === Number(given))
       && (suggested === "" || suspects.suggested[index] === Number(suggested))
-      && inState(index));
+      && inState(index) && (!wanted || textOf(index).includes(wanted)));
     // Sorting is stable: within equal ones the most suspicious stay first.
     view.sort(orders[byId("sort").value]);
-    byId("clear-filters").hidden = given === "" && suggested === "" && byId("filter-state").value === "all";
-    page = 0;
+    placeOf = new Map(view.map((index, place) => [index, place]));
+    byId("clear-filters").hidden = given === "" && suggested === "" && !wanted && byId("filter-state").value === "all";
+    byId("nothing").hidden = view.length > 0;
+    byId("shown-text").textContent = view.length < total ? `${inEnglish(view.length)} shown` : "";
+    byId("suspects").setAttribute("aria-rowcount", String(view.length + 1));
     cursor = 0;
-    showPage();
-    announce(`${view.length.toLocaleString("en")} suspect labels shown.`);
+    pane.scrollTop = 0;
+    layOut();
+    announce(`${inEnglish(view.length)} suspect labels shown.`);
   };
 
   const fillFilter = (id, column) => {
@@ -223,44 +169,75 @@
     const options = [...counts].sort((a, b) => a[0] - b[0]).map(([code, n]) => new Option(`${classes[code]} (${n})`, code));
     byId(id).replaceChildren(new Option("any", ""), ...options);
   };
-
   const setFilters = (given, suggested) => {
     byId("filter-given").value = given;
     byId("filter-suggested").value = suggested;
     byId("filter-state").value = "all";
+    byId("search").value = "";
     select();
   };
 
   // ---- decisions
-  const record = (index, decision) => {
-    if (decision) decisions.set(index, decision);
-    else decisions.delete(index);
+  const record = (steps) => {
+    for (const [index, decision] of steps) {
+      if (decision) decisions.set(index, decision);
+      else decisions.delete(index);
+      refresh(index);
+    }
     save();
-    const row = rowOf(index);
-    if (row) refreshRow(row);
     refreshProgress();
   };
-
-  const decide = (index, kind, code) => {
-    past.push([index, decisions.get(index)]);
-    record(index, kind === "skip" ? ["skip"] : [kind, code]);
-    announce(`${titleOf(index)}: ${outcome(index)}. ${byId("progress-text").textContent}.`);
-    moveTo(view.indexOf(index) + 1);
+  const decide = (steps) => {
+    past.push(steps.map(([index]) => [index, decisions.get(index)]));
+    record(steps);
   };
+  const decideOne = (index, kind, code) => {
+    decide([[index, kind === "skip" ? ["skip"] : [kind, code]]]);
+    announce(`${titleOf(index)}: ${outcome(index)}. ${byId("progress-text").textContent}.`);
+    moveTo(placeOf.get(index) + 1);
+  };
+  // Whatever way a class was arrived at, its kind says what it means.
+  const kindOf = (index, code) => {
+    if (code === suspects.given[index]) return "keep";
+    return code === suspects.suggested[index] ? "accept" : "change";
+  };
+  const settle = (index, code) => decideOne(index, kindOf(index, code), code);
 
   const undo = () => {
-    const last = past.pop();
-    if (!last) return;
-    const [index, before] = last;
-    record(index, before);
-    announce(`${titleOf(index)}: undone. ${byId("progress-text").textContent}.`);
-    const position = view.indexOf(index);
-    if (position >= 0) moveTo(position);
+    const steps = past.pop();
+    if (!steps) return;
+    record(steps);
+    const what = steps.length === 1 ? titleOf(steps[0][0]) : `${inEnglish(steps.length)} labels`;
+    announce(`${what}: undone. ${byId("progress-text").textContent}.`);
+    const place = placeOf.get(steps[0][0]);
+    if (place !== undefined) moveTo(place);
   };
 
+  const act = (index, name) => {
+    if (name === "accept") {
+      if (suspects.suggested[index] !== suspects.given[index]) settle(index, suspects.suggested[index]);
+    } else if (name === "keep") settle(index, suspects.given[index]);
+    else if (name === "skip") decideOne(index, "skip");
+    else if (name === "change") openChooser(index);
+    else if (name === "alike") {
+      showsAlike = !showsAlike;
+      refresh(index);
+    } else if (name === "fields") showAll(index);
+  };
+  const showAll = (index) => {
+    const row = rowOf(index);
+    for (const pair of row.querySelectorAll(".fields > div")) pair.hidden = false;
+    for (const value of row.querySelectorAll(".fields dd")) value.classList.add("whole");
+    row.querySelector("[data-action=fields]")?.remove();
+    row.focus({ preventScroll: true });
+  };
+
+  // ---- another class
   const chooser = byId("choose");
   const openChooser = (index) => {
     byId("choose-about").textContent = `${titleOf(index)}, labelled ${classes[suspects.given[index]]}`;
+    byId("choose-class").replaceChildren(...classes.map((name, code) => new Option(name, code))
+      .filter((_, code) => code !== suspects.given[index]));
     byId("choose-class").value = String(decisions.get(index)?.[1] ?? suspects.suggested[index]);
     chooser.dataset.index = index;
     chooser.returnValue = "cancel";
@@ -270,7 +247,7 @@
   const settleChoice = () => {
     const index = Number(chooser.dataset.index);
     if (byId("choose-class").value !== "") settle(index, Number(byId("choose-class").value));
-    else rowOf(index)?.focus();
+    else moveTo(cursor);
   };
   // From the keyboard at once: the next key may arrive before the dialog tells that it has closed.
   const choose = () => {
@@ -279,94 +256,148 @@
   };
   chooser.addEventListener("close", () => {
     if (chooser.returnValue === "choose") settleChoice();
-    else if (chooser.returnValue !== "settled") rowOf(Number(chooser.dataset.index))?.focus();
+    else if (chooser.returnValue !== "settled") moveTo(cursor);
   });
   byId("choose-class").addEventListener("dblclick", choose);
   byId("choose-class").addEventListener("keydown", (event) => {
-    if (event.key === "Enter") {
-      event.preventDefault();
-      choose();
-    }
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    choose();
   });
 
-  // Whatever way a class was arrived at, its kind says what it means.
-  const settle = (index, code) => {
-    if (code === suspects.given[index]) decide(index, "keep", code);
-    else decide(index, code === suspects.suggested[index] ? "accept" : "change", code);
+  // ---- many at once: a mix-up above a confidence
+  const bulk = byId("bulk");
+  const pairs = new Map();
+  suspects.given.forEach((given, index) => {
+    const suggested = suspects.suggested[index];
+    if (given === suggested) return;
+    const key = `${given} ${suggested}`;
+    pairs.set(key, [...(pairs.get(key) ?? []), index]);
+  });
+  const ofBulk = () => (pairs.get(byId("bulk-pair").value) ?? []).filter((index) =>
+    !decisions.has(index) && suspects.pSuggested[index] >= Number(byId("bulk-least").value) / 100);
+  const tellBulk = () => {
+    const number = ofBulk().length;
+    byId("bulk-least-text").textContent = `${byId("bulk-least").value}%`;
+    byId("bulk-take").textContent = `Accept ${inEnglish(number)}`;
+    byId("bulk-take").disabled = number === 0;
   };
-
-  const act = (index, name) => {
-    if (name === "accept") settle(index, suspects.suggested[index]);
-    else if (name === "keep") settle(index, suspects.given[index]);
-    else if (name === "skip") decide(index, "skip");
-    else if (name === "change") openChooser(index);
+  const openBulk = () => {
+    const open = [...pairs].map(([key, all]) => [key, all.filter((index) => !decisions.has(index)).length]);
+    byId("bulk-pair").replaceChildren(...open.sort((a, b) => b[1] - a[1]).map(([key, number]) => {
+      const [given, suggested] = key.split(" ").map((code) => classes[code]);
+      return new Option(`${given} → ${suggested} (${inEnglish(number)} open)`, key);
+    }));
+    const here = `${suspects.given[view[cursor]]} ${suspects.suggested[view[cursor]]}`;
+    if (pairs.has(here)) byId("bulk-pair").value = here;
+    tellBulk();
+    bulk.returnValue = "cancel";
+    bulk.showModal();
   };
-
-  rows.addEventListener("click", (event) => {
-    const row = event.target.closest("tr");
-    const button = event.target.closest("button");
-    const index = Number(row?.dataset.index);
-    if (!row) return;
-    if (button?.dataset.action === "fields") {
-      for (const pair of row.querySelectorAll(".fields > div")) pair.hidden = false;
-      button.remove();
-      row.focus();
-      return;
+  byId("bulk-pair").addEventListener("change", tellBulk);
+  byId("bulk-least").addEventListener("input", tellBulk);
+  bulk.addEventListener("close", () => {
+    const chosen = bulk.returnValue === "take" ? ofBulk() : [];
+    if (chosen.length) {
+      decide(chosen.map((index) => [index, ["accept", suspects.suggested[index]]]));
+      announce(`${inEnglish(chosen.length)} suggestions accepted; undo takes all of them back. ${byId("progress-text").textContent}.`);
     }
-    moveTo(view.indexOf(index), !button);
+    const open = view.findIndex((index) => !decisions.has(index));
+    moveTo(open >= 0 ? open : cursor);
+  });
+  byId("bulk-open").addEventListener("click", openBulk);
+
+  // ---- keys, buttons and controls
+  rows.addEventListener("click", (event) => {
+    const row = event.target.closest(".suspect");
+    if (!row) return;
+    const button = event.target.closest("button");
+    const index = Number(row.dataset.index);
+    moveTo(placeOf.get(index), !button);
     if (button) act(index, button.dataset.action);
   });
-
-  const keys = { a: "accept", k: "keep", s: "skip", c: "change" };
-  byId("review").addEventListener("keydown", (event) => {
-    // Letters are ours only inside this section, and never while a control wants to be typed into.
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, dialog")) return;
-    const key = event.key.toLowerCase();
-    if (key === "u") undo();
-    else if (key in keys && view.length) act(view[cursor], keys[key]);
-    else if (event.key === "ArrowDown") moveTo(cursor + 1);
-    else if (event.key === "ArrowUp") moveTo(cursor - 1);
-    else return;
-    event.preventDefault();
+  rows.addEventListener("focusin", (event) => {
+    const row = event.target.closest(".suspect");
+    const place = placeOf.get(Number(row?.dataset.index));
+    if (place !== undefined && place !== cursor) moveTo(place, false);
   });
 
-  rows.addEventListener("focusin", (event) => {
-    const position = view.indexOf(Number(event.target.closest("tr").dataset.index));
-    if (position !== cursor) moveTo(position, false);
+  const letters = { a: "accept", k: "keep", s: "skip", c: "change", r: "alike", e: "fields" };
+  const moves = () => ({
+    ArrowDown: columns, ArrowUp: -columns, ...(columns > 1 ? { ArrowRight: 1, ArrowLeft: -1 } : {}),
+    PageDown: columns * 6, PageUp: -columns * 6, Home: -total, End: total,
+  });
+  document.addEventListener("keydown", (event) => {
+    // Letters are ours only in the review, or where nothing has the focus; never while a control is typed into.
+    const target = event.target;
+    if (event.ctrlKey || event.metaKey || event.altKey || target.closest("select, dialog, input")) return;
+    if (target !== document.body && !byId("review").contains(target)) return;
+    const key = event.key.toLowerCase();
+    list.rowAt(cursor);  // it may have been scrolled away and out of the document
+    if (key === "u" || key === "z") undo();
+    else if (key === "b") openBulk();
+    else if (key === "g" && byId("as-grid")) byId("as-grid").click();
+    else if (key === "/") byId("search").focus();
+    else if (key in letters && view.length) act(view[cursor], letters[key]);
+    else if (event.key in moves() && (event.key.startsWith("Arrow") || target.closest(".suspect"))) {
+      moveTo(cursor + moves()[event.key]);
+    } else return;
+    event.preventDefault();
+  });
+  byId("search").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    if (event.key === "Escape") {
+      byId("search").value = "";
+      select();
+    }
+    event.preventDefault();
+    moveTo(cursor);
   });
 
   byId("undo").addEventListener("click", undo);
-  byId("previous").addEventListener("click", () => moveTo((page - 1) * PAGE));
-  byId("next").addEventListener("click", () => moveTo((page + 1) * PAGE));
   byId("clear-filters").addEventListener("click", () => setFilters("", ""));
+  byId("search").addEventListener("input", select);
   for (const id of ["filter-given", "filter-suggested", "filter-state", "sort"]) byId(id).addEventListener("change", select);
+
+  byId("as-grid")?.addEventListener("click", () => {
+    rows.classList.toggle("grid");
+    byId("suspects").classList.toggle("has-grid", isGrid());
+    byId("as-grid").setAttribute("aria-pressed", String(isGrid()));
+    byId("zoom-line").hidden = !isGrid();
+    layOut();
+    moveTo(cursor);
+  });
+  byId("zoom")?.addEventListener("input", layOut);
+  let width = rows.clientWidth;
+  new ResizeObserver(() => {
+    if (isGrid() && rows.clientWidth !== width) layOut();
+    width = rows.clientWidth;
+  }).observe(pane);
 
   byId("download").addEventListener("click", () => {
     const lines = [...decisions].filter(([, [kind]]) => kind !== "skip").sort((a, b) => a[0] - b[0])
       .map(([index, [kind, code]]) => [suspects.row[index], nameOf(index), classes[suspects.given[index]], classes[code], kind]);
     downloadText(data.file, csvText([["row", "name", "given", "corrected", "decision"], ...lines]));
-    announce(`${lines.length.toLocaleString("en")} decided rows downloaded as ${data.file}.`);
+    announce(`${inEnglish(lines.length)} decided rows downloaded as ${data.file}.`);
   });
-
-  const startReview = () => {
-    byId("review").scrollIntoView();
-    moveTo(cursor);
-  };
-  document.querySelector("[data-start-review]").addEventListener("click", startReview);
-  for (const button of document.querySelectorAll("[data-given]")) {
+  for (const button of document.querySelectorAll("button[data-given]")) {
     button.addEventListener("click", () => {
       setFilters(String(classes.indexOf(button.dataset.given)), String(classes.indexOf(button.dataset.suggested)));
-      startReview();
+      byId("review").scrollIntoView();
+      moveTo(cursor);
     });
   }
 
   fillFilter("filter-given", "given");
   fillFilter("filter-suggested", "suggested");
-  byId("choose-class").replaceChildren(...classes.map((name, code) => new Option(name, code)));
   select();
   refreshProgress();
   // Continue where the last visit stopped.
   const open = view.findIndex((index) => !decisions.has(index));
-  if (open > 0) moveTo(open, false);
+  if (open > 0) {
+    moveTo(open, false);
+    const row = list.rowAt(open);
+    pane.scrollTop += row.getBoundingClientRect().top - pane.getBoundingClientRect().top - 60;
+  }
   announce("");
 })();

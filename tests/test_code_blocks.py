@@ -30,7 +30,8 @@ PENDING = {"check"} - set(COMMANDS)
 
 def blocks(text: str, language: str) -> list[str]:
     """The fenced blocks of a page in a language; the empty one is the terminal's."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    return [block for name, block in fenced if name == language]
 
 
 def commands(text: str) -> list[list[str]]:

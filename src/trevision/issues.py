@@ -262,7 +262,30 @@ def rank_labels(
     classes: ArrayLike | None = None,
     top: int | None = None,
 ) -> LabelIssues:
-    """Rank labels as `find_label_issues` does, by a T and a count that were estimated before."""
+    """Rank labels as `find_label_issues` does, by a T and a count that were estimated before.
+
+    Parameters
+    ----------
+    noisy_probs, noisy_labels, classes, top
+        As for `find_label_issues`.
+    noise : Estimate
+        T, estimated from them.
+    count : Count
+        The count of wrong labels by this T.
+
+    Returns
+    -------
+    LabelIssues
+
+    Examples
+    --------
+    >>> from trevision.estimation import count_wrong, estimate
+    >>> probs = np.repeat([[0.8, 0.2], [0.3, 0.7]], 50, axis=0)
+    >>> labels = np.repeat([0, 1, 0, 1], [40, 10, 15, 35])
+    >>> noise = estimate(probs, labels)
+    >>> int(rank_labels(probs, labels, noise, count_wrong(probs, labels, noise), top=10).suspect.sum())
+    10
+    """
     _check_top(top)
     rows = labelled_rows(noisy_probs, noisy_labels, classes)
     listed = _suspects_of(count) if top is None else top

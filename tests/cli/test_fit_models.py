@@ -277,7 +277,6 @@ def test_with_many_rows_choices_are_made_by_a_part_of_them_and_told(folder, tmp_
         (["--model", "forest", "--prior", "dominant"], "prior is a choice of the network"),
         (["--model", "forest", "--devices", "2"], "devices is a choice of the network"),
         (["--model", "forest", "--accelerator", "cuda"], "accelerator is a choice of the network"),
-        (["--model", "boosting", "--clean-column", "size"], "clean_column is a choice of the network"),
         (["--model", "network", "--correction", "soft"], "correction is a choice of boosting, forest"),
         (["--method", "forward", "--correction", "soft"], "got soft for the network, which method asks for"),
         (["--model", "liner"], "did you mean linear?"),
@@ -318,7 +317,7 @@ def test_images_are_for_the_network(blobs, tmp_path, capsys):
         (["--schedule", "quick"], "network"),
         (["--noise", "sym-20"], "network"),
         (["--lr-revision", "0.1"], "network"),
-        (["--clean-column", "size"], "network"),
+        (["--clean-column", "size"], "auto"),
         (["--model", "network"], "network"),
     ],
 )

@@ -259,7 +259,7 @@ def test_apply_changes_the_corrected_labels_and_nothing_else(table_run, tmp_path
     said = capsys.readouterr().out
     assert "1 label changed (2 reviewed)" in said
     assert f"next: trevision fit {cleaned} --" in said
-    assert "--label-column label --name-column id --out" in said
+    assert "--label-column label --name-column id --model network --out" in said
 
     def read(name: str) -> list[list[str]]:
         with (tmp_path / name).open(newline="", encoding="utf-8") as file:

@@ -25,7 +25,7 @@ MORE = {
 }
 
 LABORATORY = {
-    "demo": "Train on digits with half of the labels wrong.",
+    "demo": "Find digits in the wrong folder; then compare plain training with T-Revision.",
     "data": "List the named data sets, and where each was found.",
     "reproduce": "Do the missing runs of a table of the paper, and show it.",
     "bound": "Print the bound of Theorem 1 for a run, term by term.",

@@ -67,9 +67,9 @@ def estimate(
     pages: list[Written] = []
 
     def write(noise: NoiseEstimate, opened: Probabilities) -> None:
-        from trevision.report.probability_page import write_probability_page
-
         if report is not None:
+            from trevision.report.probability_page import write_probability_page
+
             pages.append(write_probability_page(noise, opened, source, report))
 
     with reading_bar(errors) as watch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -21,12 +22,57 @@ import numpy as np
 MATRIX_SUFFIXES = (".csv", ".npy")
 
 
-class DataError(ValueError):
-    """Data that is missing, unreadable or unfit. The message is one line for the person who gave it."""
+class TrevisionError(ValueError):
+    """What a user's argument or file causes. The message is one line for the person who gave it.
 
-    def __init__(self, message: str) -> None:
+    Attributes
+    ----------
+    code : str
+        Which kind of error it is: a short word that stays the same when messages are reworded.
+    path : Path or None
+        The file that it speaks of, where there is one.
+    place : str or None
+        Where in that file: a row, a column, a member of an archive.
+
+    Examples
+    --------
+    >>> try:
+    ...     read_json(Path("no-such-folder") / "config.json")
+    ... except TrevisionError as error:
+    ...     print(error.code, error.path)
+    damaged no-such-folder/config.json
+    """
+
+    code = "argument"
+
+    def __init__(self, message: str, *, path: Path | None = None, place: str | None = None) -> None:
         # Messages quote errors of other libraries, some of which run over several lines.
         super().__init__(" ".join(message.splitlines()))
+        self.path, self.place = path, place
+
+
+class DataError(TrevisionError):
+    """Data that is missing, unreadable or unfit."""
+
+    code = "data"
+
+
+class DamagedFile(DataError):
+    """A file that is not what its name or its place in a folder promises."""
+
+    code = "damaged"
+
+
+class TooLarge(DataError):
+    """A file that would need more memory or disk than the budgets of `budgets.py` allow."""
+
+    code = "too-large"
+
+
+class Busy(TrevisionError):
+    """Something that another process holds."""
+
+    code = "busy"
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
@@ -59,15 +105,68 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+DEEPEST_JSON = 64
+"""How deep lists and objects of a JSON file may be nested. Files of a run nest them five deep."""
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an error names the file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} must be a JSON file, but is not ({error}); was it edited?") from None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DamagedFile(f"{path} cannot be read ({error})", path=path) from None
+    value = parse_json(text, path)
     if not isinstance(value, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}")
+        raise DamagedFile(f"{path} must hold a JSON object, got {type(value).__name__}", path=path)
     return value
+
+
+def parse_json(text: str, path: Path, place: str | None = None) -> Any:
+    """The value of a JSON text in the file `path`. Numbers must be finite, and nesting shallow."""
+    where = f"{path}, {place}," if place else str(path)
+    try:
+        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite, parse_int=_whole)
+        _check_depth(value)
+        return value
+    except (ValueError, RecursionError) as error:
+        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise DamagedFile(
+            f"{where} must be JSON as trevision writes it, but is not ({what}); was it edited?",
+            path=path,
+            place=place,
+        ) from None
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text[:40])
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20:  # beyond 64 bits
+        _refuse_number(f"{text[:20]}... ({len(text)} digits)")
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        _refuse_number(text)
+    return number
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST_JSON):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise RecursionError
 
 
 def write_json(path: Path, value: Any) -> None:

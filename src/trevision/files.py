@@ -181,18 +181,6 @@ def json_digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read_npy(path: Path) -> np.ndarray:
-    """The real numbers of an .npy file; a ValueError if it holds anything else."""
-    try:
-        array: Any = np.load(path, allow_pickle=False)
-    except EOFError:
-        raise ValueError("the file is empty") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        kind = array.dtype if isinstance(array, np.ndarray) else "an archive"
-        raise ValueError(f"the file must hold an array of real numbers, got {kind}")
-    return array.astype(np.float64)
-
-
 def write_npy(path: Path, array: np.ndarray) -> None:
     """Write an .npy file in one step."""
 

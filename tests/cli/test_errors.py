@@ -41,7 +41,9 @@ def test_a_mistake_of_the_user_or_a_limit_of_the_machine_is_one_line_and_status_
     assert lines == [f"trevision: {error}"]
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), TypeError("a\nb"), ValueError("of a library"), RecursionError()])
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), TypeError("a\nb"), ValueError("of a library"), RecursionError()]
+)
 def test_what_no_file_should_cause_is_called_a_bug_and_says_how_to_report_it(monkeypatch, capsys, error):
     status, lines = say(monkeypatch, capsys, error)
     assert status == 70

@@ -294,7 +294,7 @@ def write(path, kind):
         ("npy", "is one array, not an .npz"),
         ("text", "is not an .npz file"),
         ("empty", "is not an .npz file"),
-        ("zip", "x must be numbers"),
+        ("zip", "the array x is no array"),
         ("truncated", "is not an .npz file, or a corrupt one"),
         ("flipped", "is not an .npz file, or a corrupt one"),
         ("no x", "lacks the array x; the arrays it holds: X, y"),

@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,13 +183,3 @@ for path in sorted(Path(sys.argv[1]).glob("*.npz")):
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[1::2] == ["2"] * len(HARMFUL)
     assert "Traceback" not in done.stderr
-
-
-def test_budgets_are_those_that_the_docs_state():
-    from trevision import budgets
-
-    text = (Path(__file__).parents[1] / "docs" / "promises.md").read_text(encoding="utf-8")
-    for name, value in vars(budgets).items():
-        if name.isupper() and name != "MB":
-            shown = f"{value // budgets.MB} MB" if value % budgets.MB == 0 else f"{value:,}"
-            assert f"`{name}` | {shown} |" in text

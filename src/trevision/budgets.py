@@ -19,7 +19,7 @@ UNPACKED_TIMES = 100
 DECODED_TABLE_TIMES = 1000
 """The values of a .parquet file, 8 bytes each, may take as many bytes as this times its size."""
 PICTURE_BYTES = 256 * MB
-"""What the pixels of one picture may take when it is decoded: 67 million in colour, 16 million of more than 8 bits."""
+"""What the pixels of one picture may take: 4 bytes each, or 16 where a channel has more than 8 bits."""
 ARRAY_HEADER_BYTES = 4096
 """The longest header of an array in an .npy or .npz file."""
 CSV_HEADER_BYTES = MB

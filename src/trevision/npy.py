@@ -38,7 +38,7 @@ _SIZES = {
 _LITERAL = re.compile(r"[\w\s'\"<>|=:,(){}\[\]+-]*", re.ASCII)
 _MOST_AXES = 32
 _LONGEST_EMPTY = 1_000_000
-"""How long an axis may be in an array without values: no file holds as much, but loops over it would be run."""
+"""How long an axis may be in an array without values, which takes no place in a file."""
 _LARGEST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 _BYTES_AT_ONCE = 2**24
@@ -133,7 +133,8 @@ def _dtype(descr: Any, where: str, path: Path) -> np.dtype[Any]:
     if descr in ("|O", "O"):
         # Object arrays are pickles, and a pickle runs code.
         raise DataError(
-            f"{where} holds Python objects, which are not loaded; save x.astype(float), y.astype(str)",
+            f"{where} holds Python objects, which are not loaded; save numbers as x.astype(float) and "
+            "labels as y.astype(str)",
             path=path,
         )
     found = _TYPE.fullmatch(descr) if isinstance(descr, str) else None
@@ -143,7 +144,8 @@ def _dtype(descr: Any, where: str, path: Path) -> np.dtype[Any]:
     if size not in _SIZES.get(kind, (size,)) or size == 0:
         raise ValueError(f"its type {descr} has {'no' if size == 0 else 'an unknown'} size")
     try:
-        return np.dtype(descr)
+        dtype: np.dtype[Any] = np.dtype(descr)
+        return dtype
     except (TypeError, ValueError):  # a text too long, or a type that this machine has not
         raise ValueError(f"its type {descr} is unknown") from None
 
@@ -156,7 +158,8 @@ def plain_values(values: np.ndarray, path: Path) -> np.ndarray:
     """Values as they were read, in this machine's byte order; a text that is none is a `DamagedFile`."""
     kind = values.dtype.kind
     if kind == "b":
-        return values.view(np.uint8) != 0  # any byte but 0 and 1 would be a third truth value
+        truth: np.ndarray = values.view(np.uint8) != 0  # any byte but 0 and 1 would be a third truth value
+        return truth
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if kind == "U" and values.size:
         signs = np.ascontiguousarray(values).reshape(-1).view(np.uint32)

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 MISTAKE, BUG = 2, 70
-"""Exit statuses: of a user's mistake, or what this machine lacks, and of a mistake in trevision (EX_SOFTWARE)."""
+"""Exit statuses: of a user's mistake or what the machine lacks, and of a mistake in trevision."""
 
 
 def told(error: Exception) -> tuple[str, int]:

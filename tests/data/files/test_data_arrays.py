@@ -299,7 +299,7 @@ def write(path, kind):
         ("flipped", "is not an .npz file, or a corrupt one"),
         ("no x", "lacks the array x; the arrays it holds: X, y"),
         ("no y", "lacks the array y; the arrays it holds: x"),
-        ("objects", r"the array y holds Python objects, .* save y.astype\(str\)"),
+        ("objects", r"the array y holds Python objects, .* labels as y.astype\(str\)"),
         ("half a test", "x_test and y_test go together, got only x_test"),
         ("foreign test label", "y_test holds '9' in row 1"),
     ],

@@ -121,17 +121,22 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def parse_json(text: str, path: Path, place: str | None = None) -> Any:
-    """The value of a JSON text in the file `path`. Numbers must be finite, and nesting shallow."""
-    where = f"{path}, {place}," if place else str(path)
+def parse_json(text: str, path: Path, place: str | None = None, diverged: bool = False) -> Any:
+    """The value of a JSON text in the file `path`. Nesting must be shallow, and numbers finite.
+
+    With `diverged`, NaN and infinity are let through, as a loss that diverged is written.
+    """
     try:
-        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite, parse_int=_whole)
+        value = json.loads(
+            text, parse_constant=float if diverged else _refuse_number, parse_float=_finite, parse_int=_whole
+        )
         _check_depth(value)
         return value
     except (ValueError, RecursionError) as error:
         what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        where = f"{place}: " if place else ""
         raise DamagedFile(
-            f"{where} must be JSON as trevision writes it, but is not ({what}); was it edited?",
+            f"{path} must be a JSON file, but is not ({where}{what}); was it edited?",
             path=path,
             place=place,
         ) from None

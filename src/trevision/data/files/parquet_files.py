@@ -62,3 +62,26 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
         if lacking := set(columns or ()) - set(file.schema_arrow.names):
             raise DamagedFile(f"{path}: lacks the columns {', '.join(sorted(lacking))}", path=path)
         return file.read(columns)
+
+
+def read_columns(
+    path: Path, types: dict[str, pa.DataType], repair: str, optional: tuple[str, ...] = ()
+) -> pa.Table:
+    """Columns of these types, with a value in every row; an `optional` column may be missing."""
+    try:
+        table = read_parquet(path)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}; {repair}", path=path) from None
+    columns = [name for name in types if name in table.column_names or name not in optional]
+    if lacking := set(columns) - set(table.column_names):
+        raise DamagedFile(f"{path} must have the columns {', '.join(sorted(lacking))}; {repair}", path=path)
+    wanted = pa.schema([(name, types[name]) for name in columns], metadata=table.schema.metadata)
+    try:
+        table = table.select(columns).cast(wanted)
+    except (pa.ArrowException, ValueError) as error:
+        raise DamagedFile(
+            f"{path}: its columns must be other values ({error}); {repair}", path=path
+        ) from None
+    if empty := [name for name in columns if table.column(name).null_count]:
+        raise DamagedFile(f"{path}: {empty[0]} must have a value in every row; {repair}", path=path)
+    return table

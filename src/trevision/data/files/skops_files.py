@@ -13,7 +13,7 @@ from typing import Any
 import sklearn
 
 from trevision.budgets import check_unpacked
-from trevision.files import DataError
+from trevision.files import DataError, TooLarge, parse_json
 
 _PLAIN = {"dict", "list", "tuple", "slice", "str"}
 _ARRAYS = {"ndarray", "dtype", "float32", "float64", "int64", "uint64"}
@@ -57,8 +57,8 @@ def read_description(path: Path, member: str) -> dict[str, Any]:
     """The description in a file that `write_skops` wrote. No object is made."""
     try:
         with _opened(path) as archive:
-            description = json.loads(archive.read(member))
-    except (DataError, FileNotFoundError):
+            description = parse_json(archive.read(member).decode(), path, member)
+    except (TooLarge, FileNotFoundError):
         raise
     # A damaged file may raise errors of many types, in zipfile and json.
     except Exception as error:

@@ -46,8 +46,8 @@ class TrevisionError(ValueError):
     code = "argument"
 
     def __init__(self, message: str, *, path: Path | None = None, place: str | None = None) -> None:
-        # Messages quote errors of other libraries, some of which run over several lines.
-        super().__init__(" ".join(message.splitlines()))
+        # Messages quote files, and errors of other libraries that run over several lines.
+        super().__init__(shortened(shown(" ".join(message.splitlines()))))
         self.path, self.place = path, place
 
 
@@ -73,6 +73,29 @@ class Busy(TrevisionError):
     """Something that another process holds."""
 
     code = "busy"
+
+
+LONGEST_MESSAGE = 1500
+
+
+def shortened(text: str) -> str:
+    """The begin and the end of a text that is too long for a message."""
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[: LONGEST_MESSAGE - 500]} ... {text[-495:]}"
+
+
+def shown(text: str) -> str:
+    """A text for the terminal: what could move its cursor, or hide what follows, is written as an escape.
+
+    >>> shown("caf\u00e9 \x1b[2J")
+    'caf\u00e9 \\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text
+    )
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:

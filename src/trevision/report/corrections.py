@@ -170,7 +170,7 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
         if len(fields) != len(COLUMNS):
             raise DataError(f"{where}: must have {len(COLUMNS)} fields, got {len(fields)}")
         number, _, given, corrected, decision = fields
-        if not (number.isascii() and number.isdigit()):
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
         if decision not in DECISIONS:
             raise DataError(f"{where}: decision must be one of {', '.join(DECISIONS)}, got {decision!r}")

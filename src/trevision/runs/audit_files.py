@@ -192,7 +192,7 @@ def _answer(where: str, line: int, fields: list[str]) -> Answer:
     if len(fields) != len(ANSWER_COLUMNS):
         raise DataError(f"{where}: must have {len(ANSWER_COLUMNS)} fields, got {len(fields)}")
     plan, number, _, given, answer, told = fields
-    if not (number.isascii() and number.isdigit()):
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
         raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
     if told not in ("yes", "no"):
         raise DataError(f"{where}: told must be yes or no, got {told!r}")

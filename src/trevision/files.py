@@ -226,7 +226,7 @@ def write_matrix(path: Path, matrix: np.ndarray) -> None:
 
 @contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock of the file `path`; wait for it, or with `busy` raise that as a ValueError at once.
+    """Hold the lock of the file `path`; wait for it, or with `busy` raise that as a `Busy` at once.
 
     The operating system frees the lock when its holder ends, however it ends.
     """
@@ -237,7 +237,7 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
         with FileLock(path, timeout=0 if busy else -1):
             yield
     except Timeout:
-        raise ValueError(busy) from None
+        raise Busy(busy or f"{path} is held by another process", path=path) from None
 
 
 def did_you_mean(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 import trevision
 from trevision import cli
-from trevision.files import Busy, DamagedFile, DataError, TooLarge, TrevisionError
+from trevision.files import LONGEST_MESSAGE, Busy, DamagedFile, DataError, TooLarge, TrevisionError, locked
+from trevision.runs.fit import held
+from trevision.runs.run_folder import LOCK_FILE
 
 
 def say(monkeypatch, capsys, error: BaseException) -> tuple[int, list[str]]:
@@ -78,3 +82,64 @@ def test_a_library_s_refusal_that_no_reader_translated_is_a_bug(monkeypatch, cap
         cli.main(["fit"])
     assert stopped.value.code == 70
     capsys.readouterr()
+
+
+def test_a_message_shows_control_characters_as_escapes_and_is_never_long():
+    assert str(DataError("label 'a\x1b[2J\x07\u202eb' é")) == "label 'a\\x1b[2J\\x07\\u202eb' é"
+    told = str(DataError("begin " + "x" * 100_000 + " end"))
+    assert len(told) <= LONGEST_MESSAGE + 10
+    assert told.startswith("begin ")
+    assert told.endswith(" end")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_signal_ends_a_command_with_a_message_and_the_status_of_shells(monkeypatch, capsys, number, status):
+    monkeypatch.setattr(cli, "run_command", lambda _: os.kill(os.getpid(), number))
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["fit"])
+    assert stopped.value.code == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the same command continues a run that has a folder" in line
+    assert (number.name in line) == (number != signal.SIGINT)
+    assert signal.getsignal(number) == before
+
+
+def test_a_signal_that_is_ignored_stays_so(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(cli, "run_command", lambda _: os.kill(os.getpid(), signal.SIGHUP))
+        cli.main(["fit"])
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_second_run_into_a_folder_is_refused_while_the_first_writes(tmp_path, capsys):
+    folder = tmp_path / "run"
+    with locked(folder / LOCK_FILE), pytest.raises(SystemExit) as stopped:
+        cli.main(["fit", "digits", "--method", "standard", "--seed", "2", "--out", str(folder)])
+    assert stopped.value.code == 2
+    assert f"{folder} is being written by another run" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_held_is_free_and_as_it_was_afterwards(tmp_path):
+    folder = tmp_path / "run"
+    with held(folder), pytest.raises(Busy), held(folder):
+        pass
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "result.json").touch()
+    with held(folder):
+        assert (folder / LOCK_FILE).exists()
+    assert [path.name for path in folder.iterdir()] == ["result.json"]
+
+
+def test_predictions_are_not_replaced_unless_told(tmp_path, capsys):
+    (tmp_path / "p.csv").write_text("precious")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["predict", str(tmp_path), "data.csv", "--out", str(tmp_path / "p.csv")])
+    assert stopped.value.code == 2
+    assert "exists; choose another --out, or replace it with --force" in capsys.readouterr().err
+    assert (tmp_path / "p.csv").read_text() == "precious"

@@ -1,7 +1,8 @@
 """Give every reader many damaged files: `make fuzz N=100000`.
 
-An escape is anything but success or a `TrevisionError`: a traceback, a crash, more than 20 seconds, or more than 1 GB
-of memory beyond what the imports take. What escapes is kept in `tests/fuzz/corpus`, which the tests replay.
+An escape is anything but success or a `TrevisionError`: a traceback, a crash, more than 20 seconds, or more
+than 1 GB of memory beyond what the imports take. What escapes is kept in `tests/fuzz/corpus`, which the tests
+replay.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def of_json(content: bytes, _: str, rng: random.Random) -> bytes:
     at = rng.randrange(len(lines))
     if rng.random() < 0.1:
         lines[at] = re.sub(
-            r"\d+", rng.choice(("Infinity", "NaN", "1e999", "9" * 5000, "[" * 5000)), lines[at], 1
+            r"\d+", rng.choice(("Infinity", "NaN", "1e999", "9" * 5000, "[" * 5000)), lines[at], count=1
         )
     else:
         lines[at] = with_value(lines[at], rng.choice(json_places(json.loads(lines[at]))), rng.choice(STRANGE))

@@ -284,7 +284,7 @@ READERS = {
 
 
 def escaped(reader: Reader, path: Path) -> str | None:
-    """What a reader raises that is no `TrevisionError`; None if it reads the file, or refuses it as it should."""
+    """What a reader raises that is no `TrevisionError`; None if it reads or refuses the file."""
     from trevision.files import TrevisionError
 
     with warnings.catch_warnings():

@@ -89,11 +89,13 @@ def test_a_strange_value_anywhere_is_read_or_named_in_one_line(finished, tmp_pat
     place = data.draw(st.sampled_from(places(value)))
     value = put(value, place, data.draw(st.sampled_from(STRANGE)))
     path.write_text("\n".join([json.dumps(value), *others]) + "\n")
+    said = ""
     try:
         read_all(folder)
     except TrevisionError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 1000
+        said = str(error)
+    assert "\n" not in said
+    assert len(said) < 1000
 
 
 @pytest.mark.parametrize("number", ["Infinity", "NaN", "-Infinity", "1e400", "1" + "0" * 400, "1" * 5000])

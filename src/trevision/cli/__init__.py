@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -34,7 +38,8 @@ def main(arguments: list[str] | None = None) -> None:
     A mistake of ours prints one line that says so, and exits with status 70.
     """
     try:
-        run_command(sys.argv[1:] if arguments is None else arguments)
+        with told_signals():
+            run_command(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
         # The reader of our output has closed it (`| head`). Buffered output is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -45,12 +50,47 @@ def main(arguments: list[str] | None = None) -> None:
         message, status = told(error)
         print(f"trevision: {message}", file=sys.stderr)
         sys.exit(status)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        by = stop.number if isinstance(stop, Stopped) else signal.SIGINT
+        name = "" if by == signal.SIGINT else f" by {by.name}"
         print(
-            "trevision: stopped; the same command continues a run that has a folder",
+            f"trevision: stopped{name}; the same command continues a run that has a folder",
             file=sys.stderr,
         )
-        sys.exit(130)
+        sys.exit(128 + by)
+
+
+class Stopped(KeyboardInterrupt):
+    """Another signal than that of the keyboard asks this process to end."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
+@contextmanager
+def told_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise `Stopped`, so that a command ends as by Ctrl-C, unless they are ignored."""
+    owner = os.getpid()
+
+    def stop(number: int, _: object) -> None:
+        if os.getpid() != owner:  # a worker that was forked ends as it always did
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise Stopped(signal.Signals(number))
+
+    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    in_main_thread = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    before = {each: signal.getsignal(each) for each in wanted if in_main_thread}
+    for each, handler in before.items():
+        if handler == signal.SIG_DFL:
+            signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            if handler == signal.SIG_DFL:
+                signal.signal(each, handler)
 
 
 MISTAKE, BUG = 2, 70

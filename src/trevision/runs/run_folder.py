@@ -42,6 +42,7 @@ OUT_OF_SAMPLE_FILE = "probabilities.npz"
 ANSWERS_FILE = "answers.parquet"
 LABELS_FILE = "labels.parquet"
 PREPROCESSING_FILE = "preprocessing.skops"
+LOCK_FILE = ".lock"
 ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
 """Keys that every result.json has."""
 MEASURED = NUMBER | None
@@ -316,13 +317,17 @@ class RunFolder:
             return self.path / name
         raise DataError(f"{self.path} has no {name}; run `trevision issues {self.path}` first")
 
+    @property
+    def _holds_anything(self) -> bool:
+        return any(each.name != LOCK_FILE for each in self.path.iterdir())
+
     def finished_result(self, config: dict[str, Any]) -> dict[str, Any] | None:
         """The result of a finished run of this config, or None.
 
         Raises a ValueError if the folder holds another run.
         """
         if not (self.path / "config.json").exists():
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if self.path.exists() and (not self.path.is_dir() or self._holds_anything):
                 raise TrevisionError(f"out must be a new folder or that of an earlier run, got {self.path}")
             return None
         held = read_json(self.path / "config.json")

@@ -170,7 +170,8 @@ def test_a_t_in_bfloat16_is_read_or_refused_but_never_a_traceback(run):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("classes", "abc"), ("classes", ["a"]), ("classes", ["a", "a"]), ("classes", [1, 2]), ("shape", [10**12]),
+        ("classes", "abc"), ("classes", ["a"]), ("classes", ["a", "a"]), ("classes", [1, 2]),
+        ("shape", [10**12]),
         ("shape", []), ("shape", [-1]), ("shape", "x"), ("class_type", "U99999999"), ("class_type", "object"),
         ("network", "vgg"), ("network", 5), ("network", "resnet18"),
     ],
@@ -209,7 +210,8 @@ def test_columns_of_other_types_are_named_in_one_line(run, name, read, column, d
 
 @pytest.mark.parametrize(
     "change",
-    [{"probs": np.zeros(3)}, {"labels": np.array(["a"] * 60)}, {"folds": np.zeros(2)}, {"rows": np.zeros((2, 2))},
+    [{"probs": np.zeros(3)}, {"labels": np.array(["a"] * 60)}, {"folds": np.zeros(2)},
+     {"rows": np.zeros((2, 2))},
      {"labels": np.full(60, 7)}, {"probs": np.full((60, 2), np.nan)}],
 )  # fmt: skip
 def test_probabilities_of_another_form_are_named_in_one_line(run, change):

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs pictures bench clean
+.PHONY: demo test lint docs pictures bench fuzz clean
 
 demo: .venv/.installed
 	$(BIN)/trevision demo
@@ -28,6 +28,11 @@ pictures: demo
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks step
 	$(BIN)/python -m benchmarks estimate
+
+# Damaged files for every reader: make fuzz N=100000. What escapes is kept in tests/fuzz/corpus.
+N ?= 13000
+fuzz: .venv/.installed-dev
+	$(BIN)/python tests/fuzz/__main__.py $(N)
 
 clean:
 	rm -rf .venv build dist runs demo-output site .mypy_cache .ruff_cache

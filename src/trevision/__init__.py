@@ -10,6 +10,7 @@ _HOMES = {
     "trevision.audit": ("audit_estimate", "audit_plan"),
     "trevision.classifier": ("TRevisionClassifier",),
     "trevision.estimation": ("anchor_transition", "estimate", "transition_error"),
+    "trevision.files": ("TrevisionError",),
     "trevision.issues": ("LabelIssues", "find_label_issues"),
     "trevision.losses": (
         "BackwardLoss",

@@ -4,6 +4,7 @@ from trevision.classifier import TRevisionClassifier as TRevisionClassifier
 from trevision.estimation import anchor_transition as anchor_transition
 from trevision.estimation import estimate as estimate
 from trevision.estimation import transition_error as transition_error
+from trevision.files import TrevisionError as TrevisionError
 from trevision.issues import LabelIssues as LabelIssues
 from trevision.issues import find_label_issues as find_label_issues
 from trevision.losses import BackwardLoss as BackwardLoss

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -21,12 +22,80 @@ import numpy as np
 MATRIX_SUFFIXES = (".csv", ".npy")
 
 
-class DataError(ValueError):
-    """Data that is missing, unreadable or unfit. The message is one line for the person who gave it."""
+class TrevisionError(ValueError):
+    """What a user's argument or file causes. The message is one line for the person who gave it.
 
-    def __init__(self, message: str) -> None:
-        # Messages quote errors of other libraries, some of which run over several lines.
-        super().__init__(" ".join(message.splitlines()))
+    Attributes
+    ----------
+    code : str
+        Which kind of error it is: a short word that stays the same when messages are reworded.
+    path : Path or None
+        The file that it speaks of, where there is one.
+    place : str or None
+        Where in that file: a row, a column, a member of an archive.
+
+    Examples
+    --------
+    >>> try:
+    ...     read_json(Path("no-such-folder") / "config.json")
+    ... except TrevisionError as error:
+    ...     print(error.code, error.path)
+    damaged no-such-folder/config.json
+    """
+
+    code = "argument"
+
+    def __init__(self, message: str, *, path: Path | None = None, place: str | None = None) -> None:
+        # Messages quote files, and errors of other libraries that run over several lines.
+        super().__init__(shortened(shown(" ".join(message.splitlines()))))
+        self.path, self.place = path, place
+
+
+class DataError(TrevisionError):
+    """Data that is missing, unreadable or unfit."""
+
+    code = "data"
+
+
+class DamagedFile(DataError):
+    """A file that is not what its name or its place in a folder promises."""
+
+    code = "damaged"
+
+
+class TooLarge(DataError):
+    """A file that would need more memory or disk than the budgets of `budgets.py` allow."""
+
+    code = "too-large"
+
+
+class Busy(TrevisionError):
+    """Something that another process holds."""
+
+    code = "busy"
+
+
+LONGEST_MESSAGE = 1500
+
+
+def shortened(text: str) -> str:
+    """The begin and the end of a text that is too long for a message."""
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[: LONGEST_MESSAGE - 500]} ... {text[-495:]}"
+
+
+def shown(text: str) -> str:
+    """A text for the terminal: what could move its cursor, or hide what follows, is written as an escape.
+
+    >>> shown("caf\u00e9 \x1b[2J")
+    'caf\u00e9 \\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text
+    )
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
@@ -59,15 +128,73 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+DEEPEST_JSON = 64
+"""How deep lists and objects of a JSON file may be nested. Files of a run nest them five deep."""
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an error names the file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} must be a JSON file, but is not ({error}); was it edited?") from None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DamagedFile(f"{path} cannot be read ({error})", path=path) from None
+    value = parse_json(text, path)
     if not isinstance(value, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}")
+        raise DamagedFile(f"{path} must hold a JSON object, got {type(value).__name__}", path=path)
     return value
+
+
+def parse_json(text: str, path: Path, place: str | None = None, diverged: bool = False) -> Any:
+    """The value of a JSON text in the file `path`. Nesting must be shallow, and numbers finite.
+
+    With `diverged`, NaN and infinity are let through, as a loss that diverged is written.
+    """
+    try:
+        value = json.loads(
+            text, parse_constant=float if diverged else _refuse_number, parse_float=_finite, parse_int=_whole
+        )
+        _check_depth(value)
+        return value
+    except (ValueError, RecursionError) as error:
+        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        where = f"{place}: " if place else ""
+        raise DamagedFile(
+            f"{path} must be a JSON file, but is not ({where}{what}); was it edited?",
+            path=path,
+            place=place,
+        ) from None
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text[:40])
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20:  # beyond 64 bits
+        _refuse_number(f"{text[:20]}... ({len(text)} digits)")
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        _refuse_number(text)
+    return number
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST_JSON):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise RecursionError
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -80,18 +207,6 @@ def json_digest(value: Any) -> str:
     """A short hash of a JSON value that does not depend on the order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read_npy(path: Path) -> np.ndarray:
-    """The real numbers of an .npy file; a ValueError if it holds anything else."""
-    try:
-        array: Any = np.load(path, allow_pickle=False)
-    except EOFError:
-        raise ValueError("the file is empty") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        kind = array.dtype if isinstance(array, np.ndarray) else "an archive"
-        raise ValueError(f"the file must hold an array of real numbers, got {kind}")
-    return array.astype(np.float64)
 
 
 def write_npy(path: Path, array: np.ndarray) -> None:
@@ -111,7 +226,7 @@ def write_matrix(path: Path, matrix: np.ndarray) -> None:
 
 @contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock of the file `path`; wait for it, or with `busy` raise that as a ValueError at once.
+    """Hold the lock of the file `path`; wait for it, or with `busy` raise that as a `Busy` at once.
 
     The operating system frees the lock when its holder ends, however it ends.
     """
@@ -122,7 +237,7 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
         with FileLock(path, timeout=0 if busy else -1):
             yield
     except Timeout:
-        raise ValueError(busy) from None
+        raise Busy(busy or f"{path} is held by another process", path=path) from None
 
 
 def did_you_mean(

@@ -123,7 +123,7 @@ def test_damaged_labels_are_named_in_one_line(copied, capsys):
     assert stopped.value.code == 2
     written = capsys.readouterr().err
     assert len(written.strip().splitlines()) == 1
-    assert "labels.parquet: must be the labels that a run wrote" in written
+    assert "labels.parquet: is not a .parquet file, or a corrupt one" in written
 
 
 def test_a_run_tells_what_its_files_hold(copied):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import RunPath, Source, accuracy, console, errors
+from trevision.files import TrevisionError
 
 
 def predict(
@@ -14,6 +15,7 @@ def predict(
     /,
     out: Path = Path("predictions.csv"),
     data_dir: Path | None = None,
+    force: bool = False,
 ) -> None:
     """Predict clean labels with the model of a run; write them, with their probabilities, to a CSV file.
 
@@ -33,7 +35,10 @@ def predict(
         source: Where the data comes from, as in `trevision fit`.
         out: The CSV file to write.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
+        force: Whether a file that is there already is replaced.
     """
+    if out.is_file() and not out.is_symlink() and not force:
+        raise TrevisionError(f"{out} exists; choose another --out, or replace it with --force", path=out)
     from trevision.runs.predict import predict_to_csv
 
     with data_bar(errors, source) as reading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,11 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL import Image
 
-from trevision.files import DataError
+from trevision.budgets import MB, PICTURE_BYTES
+from trevision.files import DataError, TooLarge
 
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""The formats that are read. Pillow knows more, and starts another program for some of them."""
 MOST_THREADS = 16
 ITEMS_AT_ONCE = 4096
 
@@ -92,11 +96,14 @@ def decode(
     from PIL import Image
 
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=FORMATS) as file:
             # A JPEG decoder can shrink by 2, 4 or 8 for less work than decoding all, and never below the
             # size that is needed.
             file.draft("L" if framing.channels == 1 else "RGB", (framing.resized, framing.resized))
+            _check_pixels(path, file.size, file.mode, framing)
             image = _eight_bits(file, framing.channels)
+    except DataError:
+        raise
     except FileNotFoundError:
         raise DataError(f"{path}: does not exist; are all archives of images unpacked?") from None
     except Exception as error:  # of damaged files, Pillow's readers raise nearly anything
@@ -104,6 +111,18 @@ def decode(
     image = _resized_crop(image, framing, across, down)
     pixels = np.asarray(image).reshape(framing.height, framing.width, framing.channels)
     return pixels[:, ::-1] if mirrored else pixels
+
+
+def _check_pixels(path: Path, size: tuple[int, int], mode: str, framing: Framing) -> None:
+    """Raise a `TooLarge` for a picture whose pixels, as they are or resized, go beyond their budget."""
+    per_pixel = 16 if mode.startswith(("I", "F")) else 4
+    resized = math.prod(_resized(size, framing))
+    if max(math.prod(size) * per_pixel, resized * 4) > PICTURE_BYTES:
+        raise TooLarge(
+            f"{path}: a picture of {size[0]:,} x {size[1]:,} pixels needs more than the "
+            f"{PICTURE_BYTES // MB} MB that one may take; make it smaller",
+            path=path,
+        )
 
 
 def _eight_bits(file: Image.Image, channels: int) -> Image.Image:
@@ -142,13 +161,18 @@ def _deep_to_eight_bits(pixels: np.ndarray) -> np.ndarray:
 def _resized_crop(image: Image.Image, framing: Framing, across: float, down: float) -> Image.Image:
     from PIL import Image
 
-    shorter = min(framing.width, framing.height)
-    # The resized image covers the crop with the same relative margin, for any shapes of both.
-    covered = [framing.resized * side / shorter for side in (framing.width, framing.height)]
-    scale = max(needed / side for needed, side in zip(covered, image.size, strict=True))
-    width, height = (
-        max(round(needed), round(side * scale)) for needed, side in zip(covered, image.size, strict=True)
-    )
+    width, height = _resized(image.size, framing)
     left, top = int(across * (width - framing.width + 1)), int(down * (height - framing.height + 1))
     image = image.resize((width, height), Image.Resampling.BILINEAR)
     return image.crop((left, top, left + framing.width, top + framing.height))
+
+
+def _resized(size: tuple[int, int], framing: Framing) -> tuple[int, int]:
+    """Width and height of the resized image: it covers the crop with the same margin, for any shapes."""
+    shorter = min(framing.width, framing.height)
+    covered = [framing.resized * side / shorter for side in (framing.width, framing.height)]
+    scale = max(needed / side for needed, side in zip(covered, size, strict=True))
+    width, height = (
+        max(round(needed), round(side * scale)) for needed, side in zip(covered, size, strict=True)
+    )
+    return width, height

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from trevision.data.files.arrays import npz_members
-from trevision.files import DataError, write_atomically
+from trevision.files import DamagedFile, DataError, write_atomically
 from trevision.models.candidates import CANDIDATES, Candidate
 from trevision.models.counted import Counted
 from trevision.models.crowd import CrowdEvidence
@@ -194,6 +194,13 @@ def _scored(
 
         write_atomically(path, write)
     known = npz_members(path)
+    forms = {name: known[name].shape if name in known else None for name in ("probs", "value", "seconds")}
+    if forms != {"probs": (len(shared.labels), shared.num_classes), "value": (), "seconds": ()} or any(
+        each.dtype.kind not in "fiu" for each in known.values()
+    ):
+        raise DamagedFile(
+            f"{path}: is damaged, or of another run; remove it, and it is made again", path=path
+        )
     probs, value = known["probs"], float(known["value"])
     rows = shared.log_likelihoods(probs)
     return Compared(

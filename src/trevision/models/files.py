@@ -29,9 +29,11 @@ from sklearn.tree._tree import Tree
 
 from trevision.data.files.skops_files import Trusted, read_description, read_skops, write_skops
 from trevision.files import DataError, write_atomically
+from trevision.forms import check_form
 from trevision.models.corrected import Corrected
 from trevision.noise import FloatArray
 from trevision.refit.models import FittedModel
+from trevision.training.model_card import checked_transition
 
 MODEL_MEMBER = "trevision.json"
 
@@ -93,11 +95,18 @@ def load_classifier(path: Path) -> SavedClassifier:
 def load_transitions(path: Path) -> tuple[FloatArray, FloatArray]:
     """T before and after its revision, from the file of a model."""
     description = read_description(path, MODEL_MEMBER)
+    number = int | float
+    check_form(
+        description, {"initial_transition": [[number]], "transition": [[number]], "classes": int}, path
+    )
     try:
-        initial, learnt = (np.array(description[key]) for key in ("initial_transition", "transition"))
-    except (KeyError, ValueError) as error:
+        initial, learnt = (
+            np.array(description[key], dtype=float) for key in ("initial_transition", "transition")
+        )
+    except ValueError as error:
         raise DataError(f"{path}: is no model that a run wrote, or is damaged ({error!r})") from None
-    return initial, learnt
+    size = description["classes"]
+    return checked_transition(path, initial, size), checked_transition(path, learnt, size)
 
 
 def _has_sound_trees(model: Any) -> bool:

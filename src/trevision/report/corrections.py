@@ -216,7 +216,7 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
         number, given, corrected = (fields[at[name]] for name in NEEDED)
         if not corrected and "decision" not in at:
             continue  # a row of the table that nobody has corrected
-        if not (number.isascii() and number.isdigit()):
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
         if "decision" in at and fields[at["decision"]] not in DECISIONS:
             decision = fields[at["decision"]]

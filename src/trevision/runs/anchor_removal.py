@@ -12,7 +12,6 @@ import json
 import math
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,7 @@ from trevision.methods.stages import fit_noisy_posterior
 from trevision.networks.choose import build, choose
 from trevision.networks.colour import WIDTHS
 from trevision.networks.standardise import Standardise
+from trevision.npy import read_array
 from trevision.training.evaluate import PREDICTION_BATCH
 from trevision.training.model import NoisyLabelModel
 from trevision.training.phase import Phase
@@ -172,7 +172,7 @@ def _log_odds(model: nn.Module, x: Tensor) -> np.ndarray:
 
 def _read(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     try:
-        scores: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # missing or damaged: it is computed again
+        scores = read_array(path)
+    except DataError:  # missing or damaged: it is computed again
         return None
     return scores if scores.shape == shape else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from trevision.audit import AuditEstimate, AuditPlan, Interval, audit_estimate, audit_plan
 from trevision.audit.estimate import CANNOT_TELL
-from trevision.files import DataError, did_you_mean, read_json, write_atomically, write_json
+from trevision.files import DamagedFile, DataError, did_you_mean, read_json, write_atomically, write_json
 from trevision.runs.run_folder import RunFolder
 
 PLAN_FILE, AUDIT_JSON = "audit-plan.parquet", "audit.json"
@@ -120,20 +120,29 @@ def _write_plan(path: Path, audit: RunAudit) -> None:
 def read_plan(run: RunFolder) -> RunAudit:
     """The plan in the folder of a run."""
     import pyarrow as pa
-    import pyarrow.parquet
+
+    from trevision.data.files.parquet_files import read_columns
 
     path = run.path / PLAN_FILE
     if not path.is_file():
         raise DataError(f"{run.path} has no {PLAN_FILE}; `trevision audit {run.path}` draws the rows first")
+    whole, text = pa.int64(), pa.string()
+    types = {"row": whole, "name": text, "given": whole, "suggested": text, "stratum": whole, "place": whole}
+    table = read_columns(path, types, "remove it")
+    classes = run.card.class_names
     try:
-        table = pa.parquet.read_table(path)
         columns = {name: table.column(name) for name in table.column_names}
         place = columns["place"].to_numpy()
         drawn = np.flatnonzero(place >= 0)
+        given, strata = columns["given"].to_numpy(), columns["stratum"].to_numpy()
+        if not np.array_equal(np.sort(place[drawn]), np.arange(len(drawn))) or not len(drawn):
+            raise ValueError("its places are not in order")
+        if given.min() < 0 or given.max() >= len(classes) or strata.min() < 0 or strata.max() >= len(place):
+            raise ValueError("its classes or strata are unknown")
         plan = AuditPlan(
             drawn[np.argsort(place[drawn])],
-            columns["stratum"].to_numpy(),
-            columns["given"].to_numpy(),
+            strata,
+            given,
             int(table.schema.metadata[b"seed"]),
         )
         return RunAudit(
@@ -142,10 +151,12 @@ def read_plan(run: RunFolder) -> RunAudit:
             columns["name"].to_pylist(),
             columns["suggested"].to_pylist(),
             int(table.schema.metadata[b"suspects"]),
-            run.card.class_names,
+            classes,
         )
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} must be a plan that `trevision audit` wrote ({error}); remove it") from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DamagedFile(
+            f"{path} must be a plan that `trevision audit` wrote ({error}); remove it", path=path
+        ) from None
 
 
 def read_answers(path: Path) -> list[Answer]:
@@ -181,7 +192,7 @@ def _answer(where: str, line: int, fields: list[str]) -> Answer:
     if len(fields) != len(ANSWER_COLUMNS):
         raise DataError(f"{where}: must have {len(ANSWER_COLUMNS)} fields, got {len(fields)}")
     plan, number, _, given, answer, told = fields
-    if not (number.isascii() and number.isdigit()):
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
         raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
     if told not in ("yes", "no"):
         raise DataError(f"{where}: told must be yes or no, got {told!r}")
@@ -317,6 +328,6 @@ def read_audited(folder: Path) -> Audited | None:
             told_rows=frozenset(int(one["row"]) for one in stored["answers"] if one["answer"] is not None),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
+        raise DamagedFile(
             f"{path} must be what `trevision audit` wrote ({error}); estimate again from the answers"
         ) from None

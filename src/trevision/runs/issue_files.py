@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trevision.files import read_json
+from trevision.files import DamagedFile, read_json
+from trevision.forms import NUMBER, check_form
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON = "issues.csv", "issues.parquet", "noise.json"
 
+NOISE = {
+    **{"classes": [str], "rows": int, "level": NUMBER, "transition": [[NUMBER]], "joint": [[NUMBER]]},
+    **{"wrong": {"estimate": NUMBER, "low": NUMBER | None, "high": NUMBER | None}},
+    **{"diagnosis": [{"check": str, "verdict": str, "sentence": str}], "scored_by": str},
+    "count?": dict | None,
+}
+"""The types in a noise.json."""
 VERDICTS = ("good", "caution", "bad")
 
 ISSUE_COLUMNS = ("row", "name", "given", "suggested", "p_given", "p_suggested", "suspect", "score")
@@ -64,6 +72,7 @@ class FoundNoise:
 def read_noise(path: Path) -> FoundNoise:
     """Read noise.json. Every matrix must have a row and a column per class."""
     stored = read_json(path)
+    check_form(stored, NOISE, path)
     try:
         classes = tuple(map(str, stored["classes"]))
         ends = () if stored["low"] is None and stored["high"] is None else ("low", "high")
@@ -90,9 +99,9 @@ def read_noise(path: Path) -> FoundNoise:
             # Files of older versions have no count.
             count=None if stored.get("count") is None else _found_count(stored["count"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path}: {what}; run `trevision issues {path.parent}` again") from None
+        raise DamagedFile(f"{path}: {what}; run `trevision issues {path.parent}` again") from None
 
 
 def _found_count(stored: dict[str, Any]) -> FoundCount:
@@ -109,19 +118,19 @@ def _check_of_t(finding: dict[str, Any]) -> CheckOfT:
 def read_issues(path: Path) -> pa.Table:
     """Read the columns `ISSUE_COLUMNS` of issues.parquet: one line per label, most suspicious first."""
     import pyarrow as pa
-    import pyarrow.parquet
+    import pyarrow.compute
+
+    from trevision.data.files.parquet_files import read_columns
 
     again = f"run `trevision issues {path.parent}` again"
-    try:
-        # Files of older versions have no score: their order is by p_given.
-        scored = "score" in pa.parquet.read_schema(path).names
-        table = pa.parquet.read_table(path, columns=list(ISSUE_COLUMNS if scored else ISSUE_COLUMNS[:-1]))
-        if not scored:
-            table = table.append_column("score", table.column("p_given"))
-    except (pa.ArrowInvalid, KeyError) as error:
-        raise ValueError(
-            f"{path} must be a whole Parquet file of suspect labels ({error}); {again}"
-        ) from None
-    if missing := set(ISSUE_COLUMNS) - set(table.column_names):
-        raise ValueError(f"{path} must have the columns {', '.join(sorted(missing))}; {again}")
+    text, number = pa.string(), pa.float64()
+    types = {"row": pa.int64(), "name": text, "given": text, "suggested": text, "p_given": number}
+    types |= {"p_suggested": number, "suspect": pa.bool_(), "score": number}
+    # Files of older versions have no score: their order is by p_given.
+    table = read_columns(path, types, again, optional=("score",))
+    if "score" not in table.column_names:
+        table = table.append_column("score", table.column("p_given"))
+    for name in ("p_given", "p_suggested", "score"):
+        if not pa.compute.all(pa.compute.is_finite(table.column(name))).as_py():
+            raise DamagedFile(f"{path}: {name} must hold finite numbers; {again}", path=path)
     return table

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trevision.data.files.reading import kind_of
 from trevision.data.sources import SOURCES
+from trevision.forms import check_form
 
 Files = Mapping[str, Mapping[str, str]]
 """For each name in the config its absolute `path`, and `sha256`, the digest of the contents."""
@@ -31,8 +32,11 @@ def located(name: str, files: Files) -> str:
     return name if known is None or _path(name).exists() else known["path"]
 
 
-def check_unchanged(files: Files) -> None:
-    """Raise a ValueError for a file whose contents have changed since the run began."""
+def check_unchanged(files: Files, config: Path = Path("config.json")) -> None:
+    """Raise a ValueError for a file of the run with this config that has changed since the run began."""
+    check_form(files, dict, config, "files")
+    for name, known in files.items():
+        check_form(known, {"path": str, "sha256": str}, config, f"files.{name[:60]}")
     for name, known in files.items():
         path = _path(located(name, files))
         if path.exists() and _digest(path) != known["sha256"]:

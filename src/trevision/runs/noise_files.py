@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from trevision import noise
-from trevision.files import DataError, read_npy
+from trevision.files import DataError
+from trevision.npy import read_numbers
 
 
 def read_noise(name: str, num_classes: int) -> np.ndarray:
@@ -18,7 +19,9 @@ def read_noise(name: str, num_classes: int) -> np.ndarray:
     if not path.is_file():
         raise DataError(f"noise must be a name such as sym-50 or a file with a matrix: {path} does not exist")
     try:
-        matrix = read_npy(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
+        matrix = read_numbers(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
         return noise.validate(matrix, num_classes)
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{path}: {error}") from None

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from trevision import noise
-from trevision.files import DataError, read_npy
+from trevision.files import DataError
+from trevision.npy import read_numbers
 from trevision.prior import Prior, parse
 
 
@@ -58,13 +59,15 @@ def _read_matrix(name: str, word: str, num_classes: int) -> np.ndarray:
         raise DataError(f"prior must give {word} a .csv or .npy file with a matrix: there is none at {path}")
     try:
         if path.suffix == ".npy":
-            matrix = read_npy(path)
+            matrix = read_numbers(path)
         else:
             # Column names give the number of columns even if the first line is blank.
             lines = path.read_text(encoding="utf-8-sig").splitlines()
             columns = range(max((line.count(",") + 1 for line in lines), default=0))
             table = pd.read_csv(path, header=None, names=columns, skip_blank_lines=False)
             matrix = table.to_numpy(dtype=np.float64)
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{path}: must hold numbers, separated by commas, but {error}") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:

@@ -15,11 +15,18 @@ from trevision.data.files.annotator_files import has_annotators, read_annotators
 from trevision.data.files.reading import Reading
 from trevision.data.progress import Progress
 from trevision.data.row_labels import RowLabels
-from trevision.files import DataError, read_json, write_atomically
+from trevision.files import DamagedFile, DataError, TrevisionError, parse_json, read_json, write_atomically
+from trevision.forms import NUMBER, check_form, from_json
 from trevision.runs.issue_files import ISSUES_PARQUET, NOISE_JSON, FoundNoise, read_issues, read_noise
 from trevision.runs.named_files import check_unchanged
 from trevision.runs.settings import Settings, canonical, settings_of
-from trevision.training.model_card import CLASSIFIER_FILE, MODEL_FILE, ModelCard, read_card
+from trevision.training.model_card import (
+    CLASSIFIER_FILE,
+    MODEL_FILE,
+    ModelCard,
+    checked_transition,
+    read_card,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +42,27 @@ OUT_OF_SAMPLE_FILE = "probabilities.npz"
 ANSWERS_FILE = "answers.parquet"
 LABELS_FILE = "labels.parquet"
 PREPROCESSING_FILE = "preprocessing.skops"
+LOCK_FILE = ".lock"
 ALWAYS_TOLD = ("method", "seed", "noise", "epochs", "seconds")
 """Keys that every result.json has."""
+MEASURED = NUMBER | None
+RESULT = {
+    **{"method": str, "seed": int, "noise": str | None, "epochs": int, "seconds": NUMBER},
+    **{"schedule?": str | None, "warnings?": [str], "data_notes?": [str], "versions?": dict},
+    **{"selected_stage?": str, "selected_epoch?": int, "stopped_because?": str},
+    **{"noisy_validation_accuracy?": MEASURED, "test_accuracy?": MEASURED, "noise_rate?": MEASURED},
+    **{"initial_transition_error?": MEASURED, "transition_error?": MEASURED, "transition_floor?": MEASURED},
+    **{"starts_from_estimate?": bool, "uses_transition?": bool, "transition_ran_away?": bool},
+    **{"correction?": str, "correction_reason?": str, "choice?": dict, "annotators?": dict},
+    "models?": [{"name": str, "chosen?": bool, "accuracy?": MEASURED, "log_likelihood?": MEASURED}],
+}
+"""The types in a result.json."""
+EPOCH = {
+    **{"stage": str, "epoch": int, "seconds?": NUMBER, "train_loss?": NUMBER},
+    **{"noisy_validation_error?": MEASURED, "noisy_validation_loss?": MEASURED, "test_accuracy?": MEASURED},
+    **{"test_error?": MEASURED, "transition_error?": MEASURED},
+}
+"""The types in a line of metrics.jsonl."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +105,7 @@ class RunFolder:
         """config.json."""
         path = self.path / "config.json"
         if not path.is_file():
-            raise ValueError(
+            raise DataError(
                 f"{self.path} must be the folder of a run or a saved classifier: it has no config.json"
             )
         return read_json(path)
@@ -95,7 +121,7 @@ class RunFolder:
             raise DataError(
                 f"{self.path} does not say what it was trained on: only runs of `trevision fit` do"
             )
-        return settings_of(self.config)
+        return settings_of(self.config, self.path / "config.json")
 
     @property
     def source(self) -> str:
@@ -110,7 +136,7 @@ class RunFolder:
     @property
     def reading(self) -> Reading:
         """How the source was read. Works even if the source is no longer there."""
-        return Reading.from_json(self.config.get("reading", {}))
+        return from_json(Reading, self.config.get("reading", {}), self.path / "config.json", "reading")
 
     @cached_property
     def result(self) -> dict[str, Any]:
@@ -118,9 +144,11 @@ class RunFolder:
         path = self._written_by_fit("result.json")
         result = read_json(path)
         if lacking := [key for key in ALWAYS_TOLD if key not in result]:
-            raise ValueError(
-                f"{path} must be the result of a run, but lacks {', '.join(lacking)}; was it edited?"
+            raise DamagedFile(
+                f"{path} must be the result of a run, but lacks {', '.join(lacking)}; was it edited?",
+                path=path,
             )
+        check_form(result, RESULT, path)
         return result
 
     @cached_property
@@ -128,11 +156,15 @@ class RunFolder:
         """metrics.jsonl: one record per epoch."""
         path = self._written_by_fit("metrics.jsonl")
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            lines = path.read_text(encoding="utf-8").splitlines()
         except ValueError as error:
-            raise ValueError(
-                f"{path} must be JSON, a line an epoch, but is not ({error}); was it edited?"
-            ) from None
+            raise DamagedFile(f"{path} must be text in UTF-8, but is not ({error})", path=path) from None
+        records = []
+        for number, line in enumerate(lines, start=1):
+            record = parse_json(line, path, f"line {number}", diverged=True)
+            check_form(record, EPOCH, path, f"line {number}")
+            records.append(record)
+        return records
 
     @cached_property
     def labels(self) -> RowLabels:
@@ -175,9 +207,13 @@ class RunFolder:
         _ = self.card  # raises if there is no finished model
         try:
             with safe_open(path, framework="numpy") as file:
-                return file.get_tensor("transition.initial"), file.get_tensor("transition.matrix")
-        except SafetensorError as error:
-            raise ValueError(f"{path} is no model that a run wrote, or is damaged ({error})") from None
+                found = file.get_tensor("transition.initial"), file.get_tensor("transition.matrix")
+            size = len(self.card.classes)
+            return checked_transition(path, found[0], size), checked_transition(path, found[1], size)
+        except (SafetensorError, OSError, TypeError) as error:  # TypeError: of a type that numpy has not
+            raise DamagedFile(
+                f"{path} is no model that a run wrote, or is damaged ({error})", path=path
+            ) from None
 
     @cached_property
     def preprocessing(self) -> Preprocessing | None:
@@ -204,7 +240,22 @@ class RunFolder:
         needed = ("probs", "labels", "rows", "folds")
         if lacking := [name for name in needed if name not in arrays]:
             raise DataError(f"{path}: lacks {', '.join(lacking)}; remove it to have it made again")
-        return OutOfSampleRows(arrays["probs"], arrays["labels"], arrays["rows"], int(arrays["folds"]))
+        size = len(self.card.classes)
+        probs, labels, rows, folds = (arrays[name] for name in needed)
+        fit = (
+            *(probs.dtype.kind == "f", probs.shape == (len(labels), size), len(labels) == len(rows) > 0),
+            *(labels.ndim == rows.ndim == 1, labels.dtype.kind in "iu", rows.dtype.kind in "iu"),
+            *(folds.ndim == 0, folds.dtype.kind in "iu"),
+        )
+        if not all(fit) or labels.min() < 0 or labels.max() >= size or rows.min() < 0:
+            raise DamagedFile(
+                f"{path}: must hold P(noisy | x) of {size} classes, a label and a number of each row, and "
+                "the number of folds; remove it to have it made again",
+                path=path,
+            )
+        if not (np.isfinite(probs).all() and (probs >= 0).all()):
+            raise DamagedFile(f"{path}: must hold probabilities; remove it to have it made again", path=path)
+        return OutOfSampleRows(probs, labels, rows, int(folds))
 
     @property
     def has_annotators(self) -> bool:
@@ -225,13 +276,11 @@ class RunFolder:
     def answers(self) -> pa.Table:
         """answers.parquet: row, annotator and label of every answer, by row."""
         import pyarrow as pa
-        import pyarrow.parquet
 
-        path = self._written_by_fit(ANSWERS_FILE)
-        try:
-            return pa.parquet.read_table(path, columns=["row", "annotator", "label"])
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise DataError(f"{path}: must be the answers that a run wrote ({error}); fit again") from None
+        from trevision.data.files.parquet_files import read_columns
+
+        types = {"row": pa.int64(), "annotator": pa.string(), "label": pa.string()}
+        return read_columns(self._written_by_fit(ANSWERS_FILE), types, "fit again")
 
     @property
     def has_issues(self) -> bool:
@@ -244,7 +293,7 @@ class RunFolder:
         noise = read_noise(self._written_by_issues(NOISE_JSON))
         classes = self.card.class_names
         if noise.classes != classes:
-            raise ValueError(
+            raise DamagedFile(
                 f"{self.path / NOISE_JSON} must have the {len(classes)} classes of the run, got "
                 f"{len(noise.classes)} that are not the same; run `trevision issues {self.path}` again"
             )
@@ -258,7 +307,7 @@ class RunFolder:
     def _written_by_fit(self, name: str) -> Path:
         if (self.path / name).is_file():
             return self.path / name
-        raise ValueError(
+        raise DataError(
             f"{self.path} must be a finished run of `trevision fit`: it has no {name}; "
             "the command that started the run continues it"
         )
@@ -266,7 +315,11 @@ class RunFolder:
     def _written_by_issues(self, name: str) -> Path:
         if (self.path / name).is_file():
             return self.path / name
-        raise ValueError(f"{self.path} has no {name}; run `trevision issues {self.path}` first")
+        raise DataError(f"{self.path} has no {name}; run `trevision issues {self.path}` first")
+
+    @property
+    def _holds_anything(self) -> bool:
+        return any(each.name != LOCK_FILE for each in self.path.iterdir())
 
     def finished_result(self, config: dict[str, Any]) -> dict[str, Any] | None:
         """The result of a finished run of this config, or None.
@@ -274,18 +327,18 @@ class RunFolder:
         Raises a ValueError if the folder holds another run.
         """
         if not (self.path / "config.json").exists():
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                raise ValueError(f"out must be a new folder or that of an earlier run, got {self.path}")
+            if self.path.exists() and (not self.path.is_dir() or self._holds_anything):
+                raise TrevisionError(f"out must be a new folder or that of an earlier run, got {self.path}")
             return None
         held = read_json(self.path / "config.json")
         known, wanted = canonical(held), canonical(config)
         if known != wanted:
             changed = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
-            raise ValueError(
+            raise TrevisionError(
                 f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
                 "choose another folder, or remove it"
             )
-        check_unchanged(held.get("files", {}))
+        check_unchanged(held.get("files", {}), self.path / "config.json")
         return self.result if (self.path / "result.json").exists() else None
 
     def write_metrics(self, history: Sequence[dict[str, Any]]) -> None:
@@ -342,18 +395,24 @@ class RunFolder:
 
 def _read_labels_file(path: Path) -> RowLabels:
     import pyarrow as pa
-    import pyarrow.parquet
 
+    from trevision.data.files.parquet_files import read_columns
+
+    repair = "remove it to read them from the source"
+    types = {"row": pa.int64(), "label": pa.string(), "name": pa.string()}
+    table = read_columns(path, types, repair, optional=("name",))
     try:
-        table = pa.parquet.read_table(path)
-        class_names = tuple(json.loads(table.schema.metadata[b"classes"]))
+        class_names = parse_json((table.schema.metadata or {})[b"classes"].decode(), path, "its classes")
+        check_form(class_names, [str], path, "its classes")
         code_of = {name: code for code, name in enumerate(class_names)}
         codes = np.array([code_of[label] for label in table.column("label").to_pylist()], dtype=np.int64)
-        names = None
-        if "name" in table.column_names:
-            names = np.array(table.column("name").to_pylist(), dtype=object)
-        return RowLabels(table.column("row").to_numpy(), codes, class_names, names)
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"{path}: must be the labels that a run wrote ({error}); remove it to read them from the source"
+    except (KeyError, UnicodeDecodeError) as error:
+        raise DamagedFile(
+            f"{path}: must be the labels that a run wrote ({error}); {repair}", path=path
         ) from None
+    rows, names = table.column("row").to_numpy(), None
+    if not len(rows) or rows.min() < 0:
+        raise DamagedFile(f"{path}: must hold rows by their numbers, 0 or more; {repair}", path=path)
+    if "name" in table.column_names:
+        names = np.array(table.column("name").to_pylist(), dtype=object)
+    return RowLabels(rows, codes, tuple(class_names), names)

@@ -10,6 +10,7 @@ from typing import Any
 
 from trevision.data.files.reading import Reading, kind_of
 from trevision.data.sources import SOURCES
+from trevision.forms import check_form, from_json
 from trevision.methods.options import Options
 from trevision.models.names import AUTO, NETWORK
 from trevision.runs.named_files import check_unchanged, describe, located
@@ -115,35 +116,34 @@ def _chosen(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     chosen = {}
     for key, value in config.items():
         if isinstance(value, dict):
-            value = _chosen(value, defaults.get(key, {})) or None
+            usual = defaults.get(key)
+            value = _chosen(value, usual if isinstance(usual, dict) else {}) or None
         if value is not None and (key in ALWAYS_SAID or value != defaults.get(key)):
             chosen[key] = value
     return chosen
 
 
-def settings_of(config: dict[str, Any]) -> tuple[str, Settings]:
-    """Source and settings of a run, from its config.
+def settings_of(config: dict[str, Any], path: Path = Path("config.json")) -> tuple[str, Settings]:
+    """Source and settings of a run, from its config, the contents of the file at `path`.
 
     Raises a ValueError if a file that the run read has changed since. A file that is named relative to
     another working directory gets its absolute path.
     """
     given = {name: value for name, value in config.items() if name not in ("source", *BESIDE_SETTINGS)}
     files = config.get("files", {})
-    check_unchanged(files)
-    try:
-        reading = Reading.from_json(given.get("reading", {}))
-        if reading.clean_source is not None:
-            reading = replace(reading, clean_source=located(reading.clean_source, files))
-        if reading.rows_source is not None:
-            reading = replace(reading, rows_source=located(reading.rows_source, files))
-        for key in ("noise", "pretrained"):
-            given[key] = None if given.get(key) is None else located(given[key], files)
-        models = Models(**given.get("models", {}))  # older runs do not say
-        options = Options(**given["options"])
-        settings = Settings(**given | {"models": models, "options": options, "reading": reading})
-        return located(config["source"], files), settings
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"config.json must be that of a run of this version, but {error}") from None
+    check_form(config, {"source": str, "options": dict}, path)
+    check_unchanged(files, path)
+    settings = from_json(Settings, given, path)
+    reading = settings.reading
+    if reading.clean_source is not None:
+        reading = replace(reading, clean_source=located(reading.clean_source, files))
+    if reading.rows_source is not None:
+        reading = replace(reading, rows_source=located(reading.rows_source, files))
+    noise, pretrained = (
+        None if name is None else located(name, files) for name in (settings.noise, settings.pretrained)
+    )
+    settings = replace(settings, reading=reading, noise=noise, pretrained=pretrained)
+    return located(config["source"], files), settings
 
 
 def fit_command(source: str, settings: Settings, out: Path) -> str:

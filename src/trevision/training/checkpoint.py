@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
-from trevision.files import write_atomically
+from trevision.files import DamagedFile, write_atomically
 
 # Maximum fraction of time spent checkpointing. Very short epochs are not all saved; a stopped run then
 # repeats a few of them, with bit-identical results.
@@ -56,13 +57,17 @@ class FolderStore:
         if not path.exists():
             return None
         try:
-            return torch.load(path, map_location="cpu", weights_only=True)
+            state: Any = torch.load(path, map_location="cpu", weights_only=True)
         except OSError:
             raise
         except Exception:  # torch raises errors of many types for files that are no checkpoint
-            raise ValueError(
-                f"{path} is damaged, or holds more than weights; remove it, and its stage is trained again"
-            ) from None
+            state = None
+        if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
+            raise DamagedFile(
+                f"{path} is damaged, or holds more than weights; remove it, and its stage is trained again",
+                path=path,
+            )
+        return state
 
     def save(self, name: str, state: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +76,23 @@ class FolderStore:
     def clear(self) -> None:
         """Remove all checkpoints: the run is finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def check_fits(saved: dict[str, Any], model: nn.Module, stage: str) -> None:
+    """Raise a `DamagedFile` unless a checkpoint is one of this stage, of a model like this one."""
+    shapes = {name: value.shape for name, value in model.state_dict().items()}
+    best, history, done = saved.get("best"), saved.get("history"), saved.get("done")
+    fits = isinstance(saved.get("selected"), dict) and isinstance(done, str)
+    if fits and isinstance(best, dict):
+        fits = {name: getattr(value, "shape", None) for name, value in best.items()} == shapes
+    else:
+        fits = False
+    fits = fits and isinstance(history, list) and all(isinstance(each, dict) for each in history)
+    if not fits or not (done or (history and "model" in saved)):
+        raise DamagedFile(
+            f"the checkpoint of the stage {stage} is damaged, or of another run; remove it from the folder "
+            "`checkpoints`, and the stage is trained again"
+        )
 
 
 class Keeper:

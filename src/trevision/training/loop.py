@@ -18,7 +18,7 @@ from trevision.data.augment import alternating_flips
 from trevision.data.noisy import NoisyData
 from trevision.data.rows import augmented_batches
 from trevision.training.average import WeightAverage
-from trevision.training.checkpoint import Keeper
+from trevision.training.checkpoint import Keeper, check_fits
 from trevision.training.evaluate import Evaluation
 from trevision.training.model import NoisyLabelModel
 from trevision.training.optimizers import make_optimizers, set_rates
@@ -160,6 +160,8 @@ def run_stage(stage: Stage, evaluation: Evaluation, runtime: Runtime, seed: int)
         If the loss becomes NaN or infinite before any epoch was recorded.
     """
     saved = runtime.store.load(stage.name)
+    if saved is not None:
+        check_fits(saved, stage.model, stage.name)
     if saved is not None and saved["done"]:
         return StageResult(saved["best"], saved["selected"], saved["history"], saved["done"])
     phase, progress = stage.phase, runtime.progress

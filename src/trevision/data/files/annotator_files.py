@@ -124,5 +124,7 @@ def read_annotators(folder: Path) -> Annotators:
 
 def read_clean_rows(folder: Path) -> np.ndarray:
     """The number in its source of each row of P(clean)."""
-    rows: np.ndarray = npz_members(folder / CLEAN_NPZ)["rows"]
+    rows = npz_members(folder / CLEAN_NPZ).get("rows")
+    if rows is None or rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+        raise DataError(f"{folder / CLEAN_NPZ}: must hold the number of each row; was it edited? Fit again")
     return rows

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trevision.files import DataError
+from trevision.npy import open_npz
 
 _IMAGE_CHANNELS = (1, 3)
 
@@ -191,8 +188,8 @@ def _varies_too_little(table: np.ndarray) -> bool:
 
 def npz_members(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an .npz file by their names."""
-    with _npz_archive(path) as archive:
-        return {key: array for key in archive.files if (array := _member(path, archive, key)) is not None}
+    with open_npz(path) as archive:
+        return {name: archive.read(name) for name in archive.names}
 
 
 def npz_arrays(
@@ -216,19 +213,19 @@ def npz_arrays(
     DataError
         If the file cannot be read, or lacks a required array.
     """
-    with _npz_archive(path) as archive:
-        held = ", ".join(archive.files) or "none"
+    with open_npz(path) as archive:
         for key in required:
-            if key not in archive.files:
-                raise DataError(f"{path}: lacks the array {key}; the arrays it holds: {held}")
-        arrays = {key: _member(path, archive, key) for key in keys}
+            if key not in archive.names:
+                held = ", ".join(archive.names[:20]) or "none"
+                raise DataError(f"{path}: lacks the array {key}; the arrays it holds: {held}", path=path)
+        arrays = {key: archive.read(key) if key in archive.names else None for key in keys}
     return arrays | {key: _plain_labels(path, arrays[key]) for key in keys if key.startswith("y")}
 
 
 def _plain_labels(path: Path, labels: np.ndarray | None) -> np.ndarray | None:
     """Labels of a file in plain types: bytes become text, and whole numbers become integers."""
-    if not isinstance(labels, np.ndarray):  # None, or a member of the archive that is not an array
-        return labels
+    if labels is None:
+        return None
     if labels.dtype.kind == "S":
         try:
             return np.char.decode(labels, "utf-8")
@@ -238,40 +235,3 @@ def _plain_labels(path: Path, labels: np.ndarray | None) -> np.ndarray | None:
         exact = np.abs(labels).max(initial=0) <= 2.0 ** np.finfo(labels.dtype).nmant
         return labels.astype(np.int64) if exact else labels
     return labels
-
-
-@contextmanager
-def _npz_archive(path: Path) -> Iterator[Any]:
-    """An open .npz file. Errors while it is open become one line about the file."""
-    try:
-        # The file is opened here because numpy would leave a corrupt file open.
-        with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: is one array, not an .npz; write it with np.savez(path, x=x, y=y)")
-            yield archive
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except DataError:
-        raise
-    # RuntimeError: an encrypted zip, or one packed in a way zipfile does not know.
-    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: is not an .npz file, or a corrupt one ({error})") from error
-
-
-def _member(path: Path, archive: Any, key: str) -> np.ndarray | None:
-    if key not in archive.files:
-        return None
-    try:
-        member: np.ndarray = archive[key]
-        return member
-    except ValueError as error:
-        if "allow_pickle" not in str(error):
-            raise
-        # Object arrays are pickles, and a pickle runs code.
-        repair = "y.astype(str)" if key.startswith("y") else "x.astype(float)"
-        raise DataError(
-            f"{path}: the array {key} holds Python objects, which are not loaded; save {repair}"
-        ) from error

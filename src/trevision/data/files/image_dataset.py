@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trevision.data.dataset import Dataset, SourceRows
-from trevision.data.decoding import Framing, decode, framing_of, in_threads
+from trevision.data.decoding import FORMATS, Framing, decode, framing_of, in_threads
 from trevision.data.files.image_lists import Listing, few, fits_in_memory, list_folder, list_table
 from trevision.data.files.labels import LabelColumn, counted, label_texts, sort_rows, trusted_codes
 from trevision.data.files.reading import Reading, kind_of
@@ -141,7 +141,7 @@ def choose_framing(listing: Listing, image_size: int | None) -> Framing:
 
     def look(path: str) -> tuple[tuple[int, int], bool] | None:
         try:
-            with Image.open(listing.folder / path) as file:
+            with Image.open(listing.folder / path, formats=FORMATS) as file:
                 return file.size, file.mode in _GREY
         except Exception:  # `decode` reports the error later
             return None

@@ -215,7 +215,7 @@ def class_values(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def _is_whole(name: str) -> bool:
     # Only as Python would write it: 007 stays text, since two names must not become one number.
-    return name.removeprefix("-").isdecimal() and str(int(name)) == name and len(name) < 18
+    return len(name) < 18 and name.removeprefix("-").isdecimal() and str(int(name)) == name
 
 
 def trusted_codes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import IO, Any
 import numpy as np
 
 from trevision.data.progress import Progress
-from trevision.files import DataError
+from trevision.files import DamagedFile, DataError
+from trevision.npy import open_npz, open_regular, plain_values, read_header
 
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name and extra field
 BYTES_AT_ONCE = 2**24
@@ -34,26 +36,19 @@ class MappedRows:
     def __getitem__(self, rows: slice, /) -> np.ndarray:
         if not self.shape:
             raise DataError(f"{self.path}: must hold arrays with rows, got a single value")
+        if not math.prod(self.shape):
+            return np.empty(self.shape, self.dtype)[rows]
         order = "F" if self.fortran_order else "C"
         mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)  # type: ignore[call-overload]
-        return np.array(mapped[rows])
+        return plain_values(np.array(mapped[rows]), self.path)
 
 
-def map_npy(path: Path, start: int = 0) -> MappedRows:
-    """The array of an .npy file, or of one that begins `start` bytes into another file."""
-    with path.open("rb") as file:
+def map_npy(path: Path, start: int = 0, end: int | None = None, member: str | None = None) -> MappedRows:
+    """The array of an .npy file, or of the `member` of an archive that lies at these bytes of it."""
+    with open_regular(path) as (file, size):
         file.seek(start)
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = read(file)
-        offset = file.tell()
-    if dtype.hasobject:
-        raise DataError(f"{path}: holds Python objects, which are not loaded; save numbers or astype(str)")
-    if path.stat().st_size < offset + dtype.itemsize * int(np.prod(shape)):
-        raise DataError(f"{path}: ends before its array does; write it again")
-    return MappedRows(path, offset, shape, dtype, fortran_order)
+        header = read_header(file, (size if end is None else min(end, size)) - start, path, member)
+    return MappedRows(path, start + header.offset, header.shape, header.dtype, header.fortran_order)
 
 
 def map_npz_member(path: Path, key: str, scratch: Path, progress: Progress | None = None) -> MappedRows:
@@ -70,18 +65,22 @@ def map_npz_member(path: Path, key: str, scratch: Path, progress: Progress | Non
     progress
         Called with the progress of unpacking.
     """
-    with zipfile.ZipFile(path) as archive:
-        info = archive.getinfo(f"{key}.npy")
+    with open_npz(path) as archive:
+        info = archive.info(key)
         if info.compress_type == zipfile.ZIP_STORED:
             with path.open("rb") as file:
                 file.seek(info.header_offset)
                 # The lengths of name and extra field here may differ from those in the archive's directory.
                 name, extra = struct.unpack("<26xHH", file.read(LOCAL_HEADER))
-            return map_npy(path, info.header_offset + LOCAL_HEADER + name + extra)
-        unpacked = scratch / f"{key}.npy"
-        with archive.open(info) as packed, unpacked.open("wb") as file:
+            begin = info.header_offset + LOCAL_HEADER + name + extra
+            return map_npy(path, begin, begin + info.file_size, key)
+        unpacked = scratch / f"{len(list(scratch.iterdir()))}.npy"  # the name in the archive may be a path
+        with archive.archive.open(info) as packed, unpacked.open("wb") as file:
             _copy(packed, file, info.file_size, progress)
-        return map_npy(unpacked)
+        try:
+            return map_npy(unpacked, member=key)
+        except DataError as error:
+            raise DamagedFile(str(error).replace(str(unpacked), str(path)), path=path, place=key) from None
 
 
 def _copy(source: IO[bytes], target: IO[bytes], total: int, progress: Progress | None) -> None:

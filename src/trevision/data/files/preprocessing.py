@@ -193,7 +193,7 @@ def load_preprocessing(path: Path) -> Preprocessing:
         raise DataError(
             f"{path}: there is no such file, so the table cannot be read as in training"
         ) from None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path}: must list its columns, but does not ({error!r}); is it damaged?") from None
     if not isinstance(transformer, ColumnTransformer):
         raise DataError(f"{path}: must hold a ColumnTransformer, got {type(transformer).__name__}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ from trevision.data.files.mapped import MappedRows, map_npy, map_npz_member
 from trevision.data.files.reading import TABLE_SUFFIXES
 from trevision.data.progress import Progress
 from trevision.files import DataError
+from trevision.npy import open_npz
 
 # The names that arrays of an .npz file may have: ours, scikit-learn's and cleanlab's words among them.
 PROBS_NAMES = ("probs", "noisy_probs", "pred_probs", "probabilities", "y_proba", "proba")
@@ -82,7 +80,7 @@ def open_probabilities(
         if suffix == ".npz":
             yield _from_npz(path, scratch, progress)
         elif labels is not None:
-            yield _matched(path, _mapped(path), _loaded(labels), None)
+            yield _matched(path, map_npy(path), map_npy(labels)[:], None)
         elif suffix in TABLE_SUFFIXES:
             from trevision.data.files.probability_tables import read_table  # pyarrow, for tables only
 
@@ -96,16 +94,11 @@ def open_probabilities(
 
 
 def _from_npz(path: Path, scratch: Path, progress: Progress | None) -> Probabilities:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            held = [name.removesuffix(".npy") for name in archive.namelist()]
-        probs = map_npz_member(path, _held(path, held, PROBS_NAMES), scratch, progress)
-        labels = map_npz_member(path, _held(path, held, LABELS_NAMES), scratch)[:]
-        classes = next((map_npz_member(path, key, scratch)[:] for key in CLASSES_NAMES if key in held), None)
-    except DataError:
-        raise
-    except (ValueError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: is not an .npz file, or a corrupt one ({error})") from error
+    with open_npz(path) as archive:
+        held = archive.names
+    probs = map_npz_member(path, _held(path, held, PROBS_NAMES), scratch, progress)
+    labels = map_npz_member(path, _held(path, held, LABELS_NAMES), scratch)[:]
+    classes = next((map_npz_member(path, key, scratch)[:] for key in CLASSES_NAMES if key in held), None)
     return _matched(path, probs, labels, classes)
 
 
@@ -115,21 +108,8 @@ def _held(path: Path, held: list[str], names: tuple[str, ...]) -> str:
             return name
     raise DataError(
         f"{path}: lacks an array {names[0]} (or {', '.join(names[1:])}); the arrays it holds: "
-        f"{', '.join(held) or 'none'}"
+        f"{', '.join(held[:20]) or 'none'}"
     )
-
-
-def _mapped(path: Path) -> MappedRows:
-    try:
-        return map_npy(path)
-    except DataError:
-        raise
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: cannot be read as an .npy file ({error})") from error
-
-
-def _loaded(path: Path) -> np.ndarray:
-    return _mapped(path)[:]
 
 
 def _matched(path: Path, probs: MappedRows, labels: np.ndarray, classes: Any) -> Probabilities:

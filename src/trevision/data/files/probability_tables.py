@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet
 
 from trevision.data.files.columns import plain
 from trevision.data.files.mapped import MappedRows
+from trevision.data.files.parquet_files import open_parquet
 from trevision.data.files.tables import Table, csv_blocks, open_table, with_progress
 from trevision.data.progress import Progress
 from trevision.files import DataError
@@ -130,7 +130,7 @@ def _parquet_batches(
     table: Table, label: str, columns: list[str], progress: Progress | None
 ) -> Iterator[Any]:
     # These options give every column its own buffer; else one large row group would be read as a whole.
-    with pa.parquet.ParquetFile(table.path, buffer_size=2**16, pre_buffer=False) as file:
+    with open_parquet(table.path, buffer_size=2**16, pre_buffer=False) as file:
         step = max(1, NUMBERS_AT_ONCE // len(columns))
         done = 0
         for batch in file.iter_batches(step, columns=[label, *columns]):

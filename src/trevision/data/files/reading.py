@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from trevision.files import DataError
 
@@ -53,12 +53,6 @@ class Reading:
     noise_set: str | None = None
     """Which of the noisy labels that come with a named data set: worse, aggre, random1, random2 or random3 of
     cifar10n; worse if not given."""
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Reading:
-        """The reading stored in a config.json; the default if it has none."""
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
-        return cls(**values)
 
     @property
     def trusts_rows(self) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sklearn
 
-from trevision.files import DataError
+from trevision.budgets import check_unpacked
+from trevision.files import DataError, TooLarge, parse_json
 
 _PLAIN = {"dict", "list", "tuple", "slice", "str"}
 _ARRAYS = {"ndarray", "dtype", "float32", "float64", "int64", "uint64"}
@@ -42,12 +45,20 @@ def write_skops(path: Path, held: Any, member: str, description: dict[str, Any])
         archive.writestr(member, json.dumps(description | {"scikit-learn": sklearn.__version__}))
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive, if what it holds is within its budget."""
+    with zipfile.ZipFile(path) as archive:
+        check_unpacked(path, sum(info.file_size for info in archive.infolist()), path.stat().st_size)
+        yield archive
+
+
 def read_description(path: Path, member: str) -> dict[str, Any]:
     """The description in a file that `write_skops` wrote. No object is made."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read(member))
-    except FileNotFoundError:
+        with _opened(path) as archive:
+            description = parse_json(archive.read(member).decode(), path, member)
+    except (TooLarge, FileNotFoundError):
         raise
     # A damaged file may raise errors of many types, in zipfile and json.
     except Exception as error:
@@ -68,7 +79,7 @@ def read_skops(path: Path, trusted: Trusted) -> Any:
     import skops.io
 
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _opened(path) as archive:
             _check_types(path, json.loads(archive.read("schema.json")), trusted)
         names = [f"{known.__module__}.{known.__name__}" for known in trusted.types]
         return skops.io.load(path, trusted=["numpy.dtype", *names])

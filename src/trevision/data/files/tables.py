@@ -17,12 +17,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
+from trevision.budgets import CSV_COLUMNS, CSV_HEADER_BYTES, MB
+from trevision.data.files.parquet_files import open_parquet
 from trevision.data.files.reading import PARQUET_SUFFIXES
 from trevision.data.progress import Progress
-from trevision.files import DataError
+from trevision.files import DamagedFile, DataError, TooLarge
 
+MOST_NOTES = 20
 BLOCK_BYTES = 16 << 20
 BLOCK_ROWS = 65_536
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>")
@@ -101,20 +103,22 @@ def open_table(path: Path | str) -> Table:
     if not path.exists():
         raise DataError(f"{path}: there is no such file")
     if not path.is_file():
-        raise DataError(f"{path}: must be a file, but is a folder")
+        what = "a folder" if path.is_dir() else "a pipe or a device"
+        raise DataError(f"{path}: must be a file, but is {what}", path=path)
     return _open_parquet(path) if path.suffix.lower() in PARQUET_SUFFIXES else _open_csv(path)
 
 
 def _open_parquet(path: Path) -> Table:
-    with _one_line_errors(path, "parquet"), pa.parquet.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
     if rows == 0:
-        raise DataError(f"{path}: holds no rows")
+        raise DataError(f"{path}: holds no rows", path=path)
+    _check_columns(path, len(schema.names))
     columns, notes = _distinct(schema.names)
 
     def read(verbatim: bool) -> Iterator[Progressed]:
         done = 0
-        with _one_line_errors(path, "parquet"), pa.parquet.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             for block in file.iter_batches(batch_size=BLOCK_ROWS):
                 done += block.num_rows
                 yield pa.RecordBatch.from_arrays(block.columns, names=columns), done, rows
@@ -125,6 +129,7 @@ def _open_parquet(path: Path) -> Table:
 def _open_csv(path: Path) -> Table:
     encoding, open_quote, notes = _encoding(path)
     header, form = _header(path, encoding)
+    _check_columns(path, len(header))
     columns, more_notes = _distinct(header)
 
     def read(verbatim: bool) -> Iterator[Progressed]:
@@ -214,7 +219,9 @@ def csv_blocks(
                 f"{path}: column {names[int(column)]!r} must hold numbers, got {value!r} in row "
                 f"{int(row) - 2 - form.blank_lines}"
             ) from None
-        raise DataError(f"{path}: cannot be read as a table ({error})") from None
+        raise DataError(f"{path}: cannot be read as a table ({str(error)[:300]})") from None
+    except UnicodeError as error:
+        raise DamagedFile(f"{path}: cannot be read as text in {form.encoding} ({error})", path=path) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
 
@@ -247,7 +254,11 @@ def _encoding(path: Path) -> tuple[str, bool, tuple[str, ...]]:
                 while part := file.read(BLOCK_BYTES):
                     quotes += part.count(b'"')
                     if b"\0" in part:
-                        raise DataError(f"{path}: holds zero bytes, so it is no .csv file")
+                        raise DamagedFile(
+                            f"{path}: holds zero bytes, so it is no .csv file, or one in UTF-16 without a "
+                            "mark that says so; save it in UTF-8",
+                            path=path,
+                        )
                     decoder.decode(part)
                     position += len(part)
                 decoder.decode(b"", final=True)
@@ -285,49 +296,66 @@ def _single_byte_encoding(path: Path) -> str:
 def _header(path: Path, encoding: str) -> tuple[list[str], Form]:
     """The names in the first row. Fields are separated by its most frequent usual separator."""
     text_encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    lines: list[str] = []
+    quotes = length = blank_lines = 0
     with path.open(encoding=text_encoding, newline="") as file:
-        first, blank_lines = "", 0
-        for line in file:
-            if not first and not line.strip("\r\n"):
-                blank_lines += 1
-                continue
-            first += line
-            # A name in quotes may hold a line break, but a header must end within a block.
-            if first.count('"') % 2 == 0 or len(first) > BLOCK_BYTES:
-                break
+        try:
+            while line := file.readline(CSV_HEADER_BYTES + 1):
+                if not lines and not line.strip("\r\n"):
+                    blank_lines += 1
+                    continue
+                lines.append(line)
+                quotes, length = quotes + line.count('"'), length + len(line)
+                # A name in quotes may hold a line break.
+                if (quotes % 2 == 0 and line.endswith(("\r", "\n"))) or length > CSV_HEADER_BYTES:
+                    break
+        except UnicodeError as error:
+            raise DamagedFile(f"{path}: cannot be read as text in {encoding} ({error})", path=path) from None
+    first = "".join(lines)
+    if length > CSV_HEADER_BYTES:
+        raise TooLarge(
+            f"{path}: its header has more than {CSV_HEADER_BYTES // MB} MB; is a quotation mark left open?",
+            path=path,
+        )
+    if "\0" in first:
+        raise DamagedFile(f"{path}: holds zero bytes, so it is no .csv file", path=path)
     if not first.strip():
-        raise DataError(f"{path}: is empty")
+        raise DataError(f"{path}: is empty", path=path)
     bare = "".join(first.split('"')[::2])
     delimiter = max(DELIMITERS, key=lambda sign: (bare.count(sign), sign == ","))
-    names = next(csv.reader(io.StringIO(first, ""), delimiter=delimiter))
+    try:
+        names = next(csv.reader(io.StringIO(first, ""), delimiter=delimiter))
+    except csv.Error as error:  # a name longer than the reader takes
+        raise DamagedFile(f"{path}: its header cannot be read ({error})", path=path) from None
     return [name.strip() for name in names], Form(encoding, delimiter, blank_lines)
+
+
+def _check_columns(path: Path, columns: int) -> None:
+    if columns > CSV_COLUMNS:
+        raise TooLarge(
+            f"{path}: has {columns:,} columns, more than the {CSV_COLUMNS:,} allowed; give numbers as an "
+            ".npz file",
+            path=path,
+        )
 
 
 def _distinct(header: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """A unique name for every column, and a note on repeated names."""
-    names: list[str] = []
+    names: dict[str, None] = {}  # in their order
+    last: dict[str, int] = {}  # the number that a repeated name got last
     notes = []
     for column, given in enumerate(header, start=1):
         name = base = given.strip() or f"column {column}"
-        number = 1
+        number = last.get(base, 1)
         while name in names:
             number += 1
             name = f"{base} ({number})"
         if number > 1:
+            last[base] = number
             notes.append(f"Column {column} is named {base!r} like another one; it is read as {name!r}.")
-        names.append(name)
-    return names, tuple(notes)
-
-
-class _one_line_errors:
-    """Turns pyarrow's errors about a file into one line."""
-
-    def __init__(self, path: Path, kind: str) -> None:
-        self.path, self.kind = path, kind
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, pa.ArrowException | OSError | EOFError):
-            raise DataError(f"{self.path}: is not a .{self.kind} file, or a corrupt one ({error})") from error
+        names[name] = None
+    if len(notes) > MOST_NOTES:
+        left = len(notes) - MOST_NOTES
+        more = f"{left:,} more columns are named like another one; they are read with a number."
+        notes = [*notes[:MOST_NOTES], more]
+    return list(names), tuple(notes)

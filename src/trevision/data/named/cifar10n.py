@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trevision.budgets import check_unpacked
 from trevision.data.named.cifar import read_cifar10
 from trevision.data.named.download import obtain
 from trevision.data.named.locations import FileSet, read_bytes
@@ -58,6 +59,7 @@ def human_labels(path: Path) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(read_bytes(path))) as archive:
             (member,) = (name for name in archive.namelist() if name.endswith("data.pkl"))
+            check_unpacked(path, archive.getinfo(member).file_size, path.stat().st_size)
             stored = unpickle(archive.read(member))
     except DataError:
         raise

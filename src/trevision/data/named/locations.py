@@ -12,7 +12,9 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from trevision.files import DataError
+from trevision.budgets import check_unpacked, unpacked_budget
+from trevision.files import DamagedFile, DataError
+from trevision.npy import open_regular
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,16 @@ def not_found(files: FileSet, data_dir: Path | None, reason: str) -> DataError:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a file, unpacked if its name ends in .gz."""
-    try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: is truncated or corrupt ({error}); delete it and fetch it again") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    with open_regular(path) as (file, size):
+        if path.suffix != ".gz":
+            return file.read()
+        budget = unpacked_budget(size)
+        try:
+            with gzip.open(file) as packed:
+                content = packed.read(budget + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DamagedFile(
+                f"{path}: is truncated or corrupt ({error}); delete it and fetch it again", path=path
+            ) from error
+        check_unpacked(path, len(content), size)
+        return content

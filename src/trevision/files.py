@@ -86,10 +86,10 @@ def shortened(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A text for the terminal: what could move its cursor, or hide what follows, is written as an escape.
+    r"""A text for the terminal: what could move its cursor, or hide what follows, is written as an escape.
 
-    >>> shown("caf\u00e9 \x1b[2J")
-    'caf\u00e9 \\x1b[2J'
+    >>> shown("stop \x1b[2J")
+    'stop \\x1b[2J'
     """
     if text.isprintable():
         return text

@@ -82,6 +82,8 @@ def read_header(file: IO[bytes], available: int, path: Path, member: str | None 
     where = str(path) if member is None else f"{path}: the array {member}"
     try:
         begin = file.read(8)
+        if not begin:
+            raise ValueError("the file is empty")
         if begin[:6] != _MAGIC or len(begin) < 8:
             raise ValueError("it does not begin as an array does")
         count = _LENGTH_BYTES.get((begin[6], begin[7]))

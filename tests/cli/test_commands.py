@@ -267,7 +267,7 @@ def mistakes(folder: Path) -> dict[str, tuple[list[object], str]]:
             ["fit", good, "--prior", "dominant", "--method", "standard"],
             "a choice of auto, backward, forward",
         ),
-        "empty T": (["fit", good, "--noise", folder / "empty.npy"], "empty.npy: the file is empty"),
+        "empty T": (["fit", good, "--noise", folder / "empty.npy"], "the file is empty"),
         "complex T": (["fit", good, "--noise", folder / "complex.npy"], "real numbers, got complex128"),
         "prior's empty file": (["fit", good, "--prior", f"known={folder}/empty.npy"], "the file is empty"),
         "estimator's classes": (

@@ -154,7 +154,7 @@ def test_reviewed_rows_do_not_return_and_the_second_model_is_better(front, fitte
     accuracies = []
     for run in (first, second):
         capsys.readouterr()
-        command("predict", run, "held-out.csv")
+        command("predict", run, "held-out.csv", "--force")
         accuracies.append(float(capsys.readouterr().out.split("held-out.csv: ")[1].rstrip("%\n")))
     assert accuracies[1] > accuracies[0]
     before, after = pd.read_csv("customers.csv").status, pd.read_csv("cleaned.csv").status
@@ -171,7 +171,7 @@ def test_predictions_are_compared_with_labels_however_they_are_spelt(front, caps
     for spelt in (str.lower, str.upper):
         frame = pd.read_csv("held-out.csv")
         frame.assign(status=frame.status.map(spelt)).to_csv("spelt.csv", index=False)
-        command("predict", "runs/customers", "spelt.csv")
+        command("predict", "runs/customers", "spelt.csv", "--force")
         accuracies.append(capsys.readouterr().out.split("spelt.csv: ")[1])
     assert accuracies[0] == accuracies[1]
 

@@ -145,7 +145,7 @@ def test_a_failing_run_is_named_with_its_reason_the_others_finish_and_the_status
         reproduce(tmp_path / "results", *arguments)
     assert stopped.value.code == 1
     told = capsys.readouterr()
-    assert f"failed: forward-A on {torn}, sym-20, seed 0: DataError: {torn}" in told.err
+    assert f"failed: forward-A on {torn}, sym-20, seed 0: DamagedFile: {torn}" in told.err
     assert "corrupt" in told.err
     assert "1 failed" in told.out
     table = (tmp_path / "results" / "tables" / "table1-digits-quick-n150-part.csv").read_text()

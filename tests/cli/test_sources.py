@@ -496,7 +496,7 @@ def test_predictions_know_a_label_that_is_spelt_otherwise(trained, tmp_path, cap
     for other in same_kind:
         capsys.readouterr()
         new = numbered(tmp_path, "new-" + other[0], other[1])
-        run("predict", tmp_path / "run", new, "--out", tmp_path / "p.csv")
+        run("predict", tmp_path / "run", new, "--out", tmp_path / "p.csv", "--force")
         accuracy = float(capsys.readouterr().out.split(":")[-1].strip().rstrip("%"))
         assert accuracy > 90
     assert set(rows_of(tmp_path / "p.csv")[0]) == {"row", "label", "P(0)", "P(1)", "P(2)"}

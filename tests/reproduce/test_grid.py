@@ -325,7 +325,7 @@ def test_a_killed_worker_is_a_failed_run_with_its_reason_and_the_next_run_goes_o
         pool.killing = False
         pool.start(Job(str(tmp_path / "bad.npz"), Settings(), tmp_path / "results", CPU))
         ((_, done),) = pool.wait(120)
-        assert done.error == "DataError"
+        assert done.error == "DamagedFile"
         assert "y" in done.reason
     finally:
         pool.close()
@@ -338,9 +338,9 @@ def test_an_error_is_left_in_the_folder_and_gone_after_a_good_run(tmp_path, blob
         str(path), Settings(noise="sym-20", method="forward", train_size=150), tmp_path / "results", CPU
     )
     done = work(job)
-    assert done.error == "DataError"
+    assert done.error == "DamagedFile"
     assert json.loads((job.folder / "error.json").read_text()) == {
-        "error": "DataError",
+        "error": "DamagedFile",
         "reason": done.reason,
     }
     assert json.loads((job.folder / "config.json").read_text())["source"] == str(path)

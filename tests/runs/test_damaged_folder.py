@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from trevision.cli import main  # noqa: E402
+from trevision.report.evidence import Evidence  # noqa: E402
 from trevision.report.page import render  # noqa: E402
 from trevision.report.run_files import read_run  # noqa: E402
 from trevision.training.checkpoint import FolderStore, check_fits  # noqa: E402
@@ -54,7 +55,7 @@ def read_all(folder: Path) -> None:
     for name in ("transitions", "preprocessing", "probabilities", "noise", "issues"):
         getattr(held, name)
     record = read_run(folder)
-    render(record, record.suspects[:10], None, None)
+    render(record, record.suspects[:10], Evidence())
 
 
 def test_the_folder_as_it_was_written_is_read(run):

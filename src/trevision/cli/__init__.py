@@ -32,7 +32,7 @@ MORE = {
 }
 
 LABORATORY = {
-    "demo": "Find digits in the wrong folder; then compare plain training with T-Revision.",
+    "demo": "Find digits in wrong folders; compare T-Revision to plain training.",
     "data": "List the named data sets, and where each was found.",
     "reproduce": "Do the missing runs of a table of the paper, and show it.",
     "bound": "Print the bound of Theorem 1 for a run, term by term.",

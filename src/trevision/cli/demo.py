@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def demo(out: Path = Path("demo-output")) -> None:
-    """Find digits in the wrong folder; then compare plain training with T-Revision. Downloads nothing.
+    """Find digits in wrong folders; compare T-Revision to plain training.
 
     First, scikit-learn's digits are written as a folder of images, a tenth of them in the wrong class. They
     are learnt, the wrong ones are listed, and a page to review them on is written. Then half of the labels

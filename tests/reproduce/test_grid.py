@@ -325,7 +325,7 @@ def test_a_killed_worker_is_a_failed_run_with_its_reason_and_the_next_run_goes_o
         pool.killing = False
         pool.start(Job(str(tmp_path / "bad.npz"), Settings(), tmp_path / "results", CPU))
         ((_, done),) = pool.wait(120)
-        assert done.error == "DamagedFile"
+        assert done.error == "DataError"
         assert "y" in done.reason
     finally:
         pool.close()

@@ -116,7 +116,8 @@ def test_a_signal_that_is_ignored_stays_so(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         monkeypatch.setattr(cli, "run_command", lambda _: os.kill(os.getpid(), signal.SIGHUP))
-        cli.main(["fit"])
+        cli.main(["fit"])  # a signal that were obeyed would end it here
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
 

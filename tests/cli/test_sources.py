@@ -43,7 +43,7 @@ def frame(rows: int = ROWS) -> pd.DataFrame:
         {
             "size": rng.normal(4 * label, 1).round(3),
             # Now and then another colour: a column that always agrees with the label would be left out.
-            "colour": np.array(["red", "blue"])[label ^ (np.arange(rows) % 7 == 3)],
+            "colour": np.array(["red", "blue"])[label ^ (np.arange(rows) % 20 == 3)],
             "label": np.array(["cat", "dog"])[label],
         }
     )
@@ -171,7 +171,7 @@ def test_an_awkward_table_is_fitted_and_what_was_done_is_told(case, tmp_path, ca
     predicted = rows_of(tmp_path / "p.csv")
     assert [int(row["row"]) for row in predicted] == list(range(ROWS))
     truth = np.array(["cat", "dog"])[np.arange(ROWS) % 2]
-    assert np.mean([row["label"] for row in predicted] == truth) > 0.9
+    assert np.mean([row["label"] for row in predicted] == truth) > 0.95
     # Accuracy is printed over the rows that have a label.
     assert "accuracy on the labels" in capsys.readouterr().out
 

@@ -71,7 +71,7 @@ def test_corrected_methods_beat_plain_cross_entropy_under_asymmetric_noise(accur
 def test_all_methods_share_one_budget_or_less_and_say_which_epoch_they_chose(blobs):
     for method in ("standard", *CORRECTED):
         if method in ("recursive", "auto", "unlabel"):
-            continue  # rounds and comparisons take what they need; see test_recursive.py and test_auto.py
+            continue  # rounds and comparisons take what they need; see their own tests
         learned = learn(blobs, method)
         # What trains a fresh network has stage 1 beside it, for T-hat alone.
         beside = "noisy-posterior" if method in ("gce", "sce") else None

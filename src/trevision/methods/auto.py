@@ -142,10 +142,10 @@ def by_folds(problem: Problem) -> bool:
     return problem.out_of_sample is not None and len(problem.data.train_x) < SMALL
 
 
-def choose(task: Labelled, scores: dict[str, Score], tells_pattern: bool = False) -> tuple[str, str]:
+def choose(task: Labelled, scores: dict[str, Score], pattern_told: bool = False) -> tuple[str, str]:
     """The candidate to take, and why, from the scores of all.
 
-    `tells_pattern` says that mistakes go to few labels and T explains them well enough for their count to be
+    `pattern_told` says that mistakes go to few labels and T explains them well enough for their count to be
     told. Then the correction through T itself that is likeliest is taken unless held-out labels refute it.
     """
     if len(scores) == 1:
@@ -155,7 +155,7 @@ def choose(task: Labelled, scores: dict[str, Score], tells_pattern: bool = False
     if not tells_labels(task, scores[NONE]):
         told = "none: the network predicts held-out noisy labels no better than their frequencies do"
         return NONE, f"{told}; {reason}"
-    if tells_pattern and (likeliest := _likeliest_through_all_of_t(scores)):
+    if pattern_told and (likeliest := _likeliest_through_all_of_t(scores)):
         told = f"{likeliest}: T explains most mistakes, they are uneven, and held-out labels do not refute it"
         return likeliest, reason if likeliest == best and scores[best].is_clear else f"{told}; {reason}"
     return (best if scores[best].is_clear else NONE), reason

@@ -306,6 +306,16 @@ def test_noise_may_be_a_file_for_any_number_of_classes_and_a_name_in_any_spellin
     assert "none.csv" in capsys.readouterr().err
 
 
+def test_a_column_may_be_a_set_of_labels_that_people_gave_but_only_for_its_own_data_set(tmp_path, capsys):
+    how = ("cifar10n", "--methods", "forward", "--seeds", 1, "--dry-run", "--noise", "worse")
+    reproduce(tmp_path, *how)
+    assert "forward-A on cifar10n, worse, seed 0" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        reproduce(tmp_path, *how, "--dataset", "digits")
+    assert stopped.value.code == 2
+    assert "got 'worse'" in capsys.readouterr().err
+
+
 def test_runs_of_a_file_that_has_changed_are_not_shown_and_its_stages_are_not_shared(tmp_path, capsys):
     np.savez(tmp_path / "four.npz", x=np.eye(40, 3), y=np.arange(40) % 4)
     how = ("floor", "--dataset", tmp_path / "four.npz", "--methods", "standard", "--seeds", 1)

@@ -138,9 +138,10 @@ def reproduce(
         sys.exit(1)
 
 
-def _noise(name: str) -> str:
-    """The usual spelling of a noise's name. A file must exist and keeps its name."""
-    if name == REAL:
+def _noise(name: str, datasets: Sequence[str]) -> str:
+    """The usual spelling of a noise's name. A file must exist; it and a data set's own labels keep their names."""
+    own = {each for dataset in datasets if dataset in SOURCES for each in SOURCES[dataset].noise_sets}
+    if name == REAL or name in own:
         return name
     if Path(name).suffix in (".csv", ".npy"):
         if not Path(name).is_file():
@@ -158,8 +159,8 @@ def _plans(
     **how: Any,
 ) -> list[Plan]:
     """Check the arguments, and make a plan for each data set."""
-    noises = [_noise(name) for name in noises]
     names = list(dict.fromkeys(datasets)) or [spec.datasets[0]]
+    noises = [_noise(name, names) for name in noises]
     for name in names:
         if name not in (*SOURCES, *spec.datasets) and not name.lower().endswith(".npz"):
             hint = did_you_mean(name, SOURCES)

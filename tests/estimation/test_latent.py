@@ -367,9 +367,26 @@ print(fit.transition.tobytes().hex())
 def test_a_rare_class_whose_row_copies_a_common_one_is_no_small_volume() -> None:
     # All but singular, so of the least volume, and as likely as the other: 20 rows of 2,000 hardly tell.
     copied, apart = np.array([[0.8, 0.2], [0.79, 0.21]]), np.array([[0.8, 0.2], [0.1, 0.9]])
-    fits = [replace(LATENT.start_from(matrix), objective=0.5) for matrix in (copied, apart)]
+    counts = np.array([[1584.0, 396.0], [4.0, 16.0]])
+    fits = [replace(LATENT.start_from(matrix), objective=0.5, counts=counts) for matrix in (copied, apart)]
     assert abs(np.linalg.det(copied)) < abs(np.linalg.det(apart))
     assert np.linalg.cond(copied) < LATENT.worst_condition
     assert LATENT._least_volume(fits, 2000) is fits[1]
     # Where no fit has every class named by its commonest label, the least volume decides as ever.
     assert LATENT._least_volume(fits[:1], 2000) is fits[0]
+
+
+def test_the_row_of_a_class_that_a_fit_left_empty_is_the_mean_of_the_others() -> None:
+    # All labels of class 2 are explained as mistakes of the others, so its row was never tried by a label.
+    astray = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.9, 0.1, 0.0]])
+    counts = np.array([[800.0, 100, 100], [200.0, 600, 200], [2.7, 0.3, 0.0]])
+    fit = replace(LATENT.start_from(astray), objective=0.5, counts=counts)
+    kept = LATENT._least_volume([fit], 2003)
+    assert np.allclose(kept.transition, [[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.15, 0.15, 0.7]])
+    # It has no counts of its own, so pooling tells its row by those of the others too.
+    pooled = LATENT.recount(kept.counts).transition
+    assert pooled[2].argmax() == 2
+    assert pooled[2, 2] == pytest.approx(0.7, abs=0.02)
+    # With enough rows, a class is labelled as another if its labels say so.
+    many = replace(fit, counts=counts * [[1.0], [1.0], [100.0]])
+    assert LATENT._least_volume([many], 2300) is many

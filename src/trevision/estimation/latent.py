@@ -29,7 +29,7 @@ from trevision.estimation.counted import prediction_counts
 from trevision.estimation.estimator import Estimator, Solution
 from trevision.estimation.latent_curvature import FullAxes, axes_of, curvature, factored_axes
 from trevision.estimation.latent_model import LatentFit, LogFeatures, Sample, chunked, gather, maximised, sums
-from trevision.estimation.pooling import pooled_transition
+from trevision.estimation.pooling import pooled_transition, with_mean_rows
 from trevision.estimation.posterior import softmax
 from trevision.estimation.rows import ProbabilityRows
 from trevision.estimation.search import descend, descend_along, settle_along
@@ -83,6 +83,9 @@ class Latent(Estimator):
     powers: tuple[float, float] = (0.05, 20.0)
     # Ridge penalties in units of the log-likelihood of one row. The multiple of the identity in A is free.
     link_ridge: float = 2.0
+    # The least ridge penalty of the link for each of its C^2 numbers. With many classes most of them are not
+    # determined; so all together they may depart about as far from a multiple of the identity.
+    ridge_a_number: float = 0.02
     bias_ridge: float = 0.2
     # The weight, in the same unit, of the mean entropy of g. Where the likelihood leaves a choice between a
     # softer g with a T nearer to the identity and the reverse, it takes the surest g, the T of least volume.
@@ -100,6 +103,8 @@ class Latent(Estimator):
     about_as_likely: float = 0.99
     # The condition number from which on T has lost a class.
     worst_condition: float = 1e3
+    # A class with fewer expected rows tells nothing of its row of T.
+    least_rows: float = 10.0
     # By how much for each class the logarithm of the volume must be smaller for a fit from corrected p to be
     # preferred: where both do, a model's own log p, which nowhere saturates, ranks rows better.
     corrected_handicap: float = 0.05
@@ -204,6 +209,10 @@ class Latent(Estimator):
                 best = _admitted(maximised(rows, weights, best), knowledge)
         return _admitted(best, knowledge)
 
+    def link_penalty(self, size: int) -> float:
+        """The ridge penalty of each entry of A, for a number of classes."""
+        return max(self.link_ridge, self.ridge_a_number * size**2)
+
     def _block(self, numbers: int) -> int:
         return self.block_numbers if numbers <= self.whole_numbers else self.large_block_numbers
 
@@ -271,10 +280,10 @@ class Latent(Estimator):
         features = fit.features.by_class(sample.probs)
         point = (fit.link, fit.bias, fit.transition)
         if size > self.most_curved_classes:
-            axes = factored_axes(features, sample, *point, self.link_ridge, self.least_curvature)
+            axes = factored_axes(features, sample, *point, self.link_penalty(size), self.least_curvature)
             return replace(fit, axes=axes)
         second = curvature(features, sample, *point)
-        ridge = np.concatenate([np.full(size**2, self.link_ridge), np.full(size, self.bias_ridge)])
+        ridge = np.concatenate([np.full(size**2, self.link_penalty(size)), np.full(size, self.bias_ridge)])
         known = ~np.isnan(sample.pinned).ravel()
         second[size * (size + 1) :][known] = 0
         second[:, size * (size + 1) :][:, known] = 0
@@ -329,10 +338,10 @@ class Latent(Estimator):
         size = len(fits[0].transition)
         allowed = chi2.ppf(self.about_as_likely, size * (size + 1)) / (2 * rows)
         limit = min(fit.objective for fit in fits) + allowed
-        likely = [fit for fit in fits if fit.objective <= limit]
+        likely = [self._without_empty_rows(fit) for fit in fits if fit.objective <= limit]
         # Two classes that have become one have no volume at all.
         apart = [fit for fit in likely if np.linalg.cond(fit.transition) < self.worst_condition]
-        # Nor has a T much whose row for a rare class copies that of a common one: too few rows say otherwise.
+        # Nor has a T much whose row for a rare class copies that of a common one.
         named = [fit for fit in apart if (fit.transition.argmax(axis=1) == np.arange(size)).all()]
 
         def log_volume(fit: LatentFit) -> float:
@@ -341,12 +350,25 @@ class Latent(Estimator):
 
         return min(named or apart or likely, key=log_volume)
 
+    def _without_empty_rows(self, fit: LatentFit) -> LatentFit:
+        """The fit with the mean row for every class that it left all but empty and that has lost its name.
+
+        The labels of such a class are explained as mistakes of others, so its own row of T may be anything.
+        """
+        astray = fit.transition.argmax(axis=1) != np.arange(len(fit.transition))
+        empty = astray & (fit.counts.sum(axis=1) < self.least_rows)
+        if not empty.any() or empty.all():
+            return fit
+        counts = np.where(empty[:, None], 0.0, fit.counts)
+        return replace(fit, transition=with_mean_rows(fit.transition, empty), counts=counts)
+
     def _fit(self, sample: Sample, start: LatentFit, refining: bool = False) -> LatentFit:
         """Minimise the penalised negative log-likelihood over A, b and log T with L-BFGS."""
         single = start.axes is not None and sample.probs.size > self.start_numbers
         to_features = start.features.by_class_in_single if single else start.features.by_class
         features = to_features(sample.probs)
         size = len(features)
+        link_penalty = self.link_penalty(size)
         total = sample.weights.sum()
         unknown = np.isnan(sample.pinned)
 
@@ -359,11 +381,11 @@ class Latent(Estimator):
             link, bias, matrix = unpack(values)
             at_values = sums(features, sample, link, bias, matrix, self.entropy_weight)
             astray = link - np.eye(size) * (np.trace(link) / size)
-            penalty = self.link_ridge * (astray**2).sum() + self.bias_ridge * (bias**2).sum()
+            penalty = link_penalty * (astray**2).sum() + self.bias_ridge * (bias**2).sum()
             penalty += self.entropy_weight * at_values.entropy / total
             loss = (penalty - at_values.log_likelihood) / total
             slopes = (
-                at_values.by_link + 2 * self.link_ridge * astray,
+                at_values.by_link + 2 * link_penalty * astray,
                 at_values.by_bias + 2 * self.bias_ridge * bias,
                 unknown * (matrix * at_values.counts.sum(axis=1, keepdims=True) - at_values.counts),
             )

@@ -17,6 +17,7 @@ parameters in hierarchical models").
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from trevision.noise import FloatArray
@@ -63,6 +64,35 @@ def pooled_transition(counts: FloatArray) -> FloatArray:
     transition = np.diag(right)
     transition[elsewhere] = ((1 - right)[:, None] * shares).ravel()
     return transition
+
+
+def with_mean_rows(transition: FloatArray, unknown: NDArray[np.bool_]) -> FloatArray:
+    """T with the rows of some classes replaced by the mean diagonal of the others, mistakes spread evenly.
+
+    Parameters
+    ----------
+    transition : ndarray of shape (C, C)
+        T.
+    unknown : ndarray of shape (C,)
+        The classes whose rows tell nothing; not all of them.
+
+    Returns
+    -------
+    ndarray of shape (C, C)
+
+    Examples
+    --------
+    >>> matrix = np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.1, 0.7, 0.2]])
+    >>> with_mean_rows(matrix, np.array([False, False, True])).round(2)
+    array([[0.8 , 0.1 , 0.1 ],
+           [0.3 , 0.6 , 0.1 ],
+           [0.15, 0.15, 0.7 ]])
+    """
+    size = len(transition)
+    right = float(transition.diagonal()[~unknown].mean())
+    even = np.full((size, size), (1 - right) / (size - 1))
+    np.fill_diagonal(even, right)
+    return np.where(unknown[:, None], even, transition)
 
 
 def _mean(part: float, whole: float) -> FloatArray:

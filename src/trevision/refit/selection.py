@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
 from trevision.estimation import Estimator, ProbabilityRows, Solution
+from trevision.estimation.pooling import with_mean_rows
 from trevision.noise import FloatArray, IntArray
 from trevision.prior import Prior
 from trevision.refit.correction import Correction, Evidence, Training
@@ -93,14 +94,8 @@ def own_label_commonest(transition: FloatArray) -> FloatArray:
            [0.3 , 0.6 , 0.1 ],
            [0.15, 0.15, 0.7 ]])
     """
-    size = len(transition)
-    sound = transition.argmax(axis=1) == np.arange(size)
-    if sound.all() or not sound.any():
-        return transition
-    right = float(transition.diagonal()[sound].mean())
-    even = np.full((size, size), (1 - right) / (size - 1))
-    np.fill_diagonal(even, right)
-    return np.where(sound[:, None], transition, even)
+    sound = transition.argmax(axis=1) == np.arange(len(transition))
+    return transition if sound.all() or not sound.any() else with_mean_rows(transition, ~sound)
 
 
 @dataclass(frozen=True, eq=False)

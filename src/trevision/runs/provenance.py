@@ -15,7 +15,7 @@ from trevision.training.processor import cpu
 SCHEMA = 1
 """The version of the format of result.json. Raise it when a field is renamed or changes its meaning."""
 
-NUMERICS = 3
+NUMERICS = 4
 """The version of the numbers. Raise it whenever training, estimation or losses change results.
 
 Tables mark runs with a lower version, and `trevision reproduce --refresh` repeats them. Old results without

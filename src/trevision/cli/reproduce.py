@@ -139,7 +139,7 @@ def reproduce(
 
 
 def _noise(name: str, datasets: Sequence[str]) -> str:
-    """The usual spelling of a noise's name. A file must exist; it and a data set's own labels keep their names."""
+    """The usual spelling of a noise's name. Files, which must exist, and sets of labels keep their names."""
     own = {each for dataset in datasets if dataset in SOURCES for each in SOURCES[dataset].noise_sets}
     if name == REAL or name in own:
         return name

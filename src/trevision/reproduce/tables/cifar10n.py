@@ -12,7 +12,7 @@ SPEC = Spec(
     noises=("worse", "aggre", "random1"),
     methods=(
         *("standard", "co-teaching", "sce", "forward", "reweight", "reweight-r"),
-        *("recursive", "volminnet", "rent"),
+        *("recursive", "volminnet", "rent", "unlabel"),
     ),
     measures=("test_accuracy", "transition_error", "seconds"),
     in_paper=False,

@@ -53,7 +53,7 @@ from benchmarks.audit import total
 from benchmarks.panel_sets import SETS, PanelCase, found_sets
 from trevision import NoisyLabelClassifier, TRevisionClassifier
 from trevision.audit import audit_plan
-from trevision.estimation import TOLD, diagnose
+from trevision.estimation import NOT_TOLD, diagnose
 from trevision.issues import LabelIssues, find_label_issues
 from trevision.methods.registry import METHODS
 
@@ -192,7 +192,7 @@ def holds(record: Record) -> bool:
 
 
 def told(record: Record) -> bool:
-    return bool(record["count"]["verdict"] == TOLD)
+    return bool(record["count"]["verdict"] != NOT_TOLD)
 
 
 def called_good(record: Record) -> bool:

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from trevision import noise
-from trevision.estimation import NOT_TOLD, ProbabilityRows, count_wrong, estimate, find_estimator
+from trevision.estimation import (
+    AS_RANGE,
+    NOT_TOLD,
+    TOLD,
+    ProbabilityRows,
+    count_wrong,
+    diagnose,
+    estimate,
+    find_estimator,
+)
 from trevision.estimation.count import tells_pattern, unevenness
 from trevision.issues import find_label_issues
 
@@ -40,9 +49,35 @@ def test_class_conditional_mistakes_are_told_and_the_interval_holds_the_truth_ni
     for seed in range(20):
         probs, given, true = planted(seed)
         count = count_wrong(probs, given, estimate(probs, given, bootstrap=40))
-        assert count.told, count.reason
+        assert count.verdict == TOLD, count.reason
         held += count.low <= (given != true).sum() <= count.high
     assert held >= 16  # 90% of 20 are 18; fewer than 16 have a probability of 4%
+
+
+def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -> None:
+    for seed in range(6):
+        probs, given, true = planted(seed, hardest=0.8)
+        found = estimate(probs, given, bootstrap=20)
+        count = count_wrong(probs, given, found)
+        assert count.verdict == AS_RANGE
+        assert count.low <= (given != true).sum() <= count.high
+        # The labels that the model disagrees with may all be wrong.
+        assert count.low < count.by_class < count.by_model < count.high
+        assert count.headline().startswith(f"between about {count.low:,.0f} and {count.high:,.0f} of 3,000")
+        finding = next(each for each in diagnose(probs, given, found, count=count) if each.check == "count")
+        assert finding.verdict == "caution"
+
+
+def test_no_range_is_told_without_intervals_or_where_its_ends_are_far_apart() -> None:
+    probs, given, _ = planted(hardest=0.8)
+    assert count_wrong(probs, given, estimate(probs, given, bootstrap=0)).verdict == NOT_TOLD
+    # Half of the rows are as likely of one class as of the other, so nearly any number may be wrong.
+    some = np.arange(3000) % 2 == 0
+    probs[some] = np.array([0.5, 0.5, 0.0])
+    given[some] = np.random.default_rng(0).integers(2, size=some.sum())
+    open_half = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
+    assert open_half.verdict == NOT_TOLD
+    assert open_half.low is not None
 
 
 def test_a_pattern_is_told_where_mistakes_are_uneven_and_class_conditional() -> None:

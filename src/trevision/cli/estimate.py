@@ -10,6 +10,7 @@ import tyro
 
 from trevision.cli.progress import reading_bar
 from trevision.cli.terminal import console, errors, table
+from trevision.estimation import TOLD
 from trevision.runs.noise_estimate import Estimating, NoiseEstimate, estimate_noise, write_noise_estimate
 
 if TYPE_CHECKING:
@@ -87,10 +88,11 @@ def estimate(
 def _print_estimate(noise: NoiseEstimate) -> None:
     estimated, names = noise.estimate, noise.class_names
     count = noise.count
-    if count.told:
+    if count.verdict == TOLD:
         console.print(count.headline(), soft_wrap=True)
     else:
         console.print(f"{count.headline()}: {count.reason}", soft_wrap=True)
+    if not count.told:
         console.print(f"{count.readings()} {LOOK_AT_ROWS}", soft_wrap=True)
     rate = _interval(estimated.noise_rate, estimated.noise_rate_low, estimated.noise_rate_high)
     console.print(

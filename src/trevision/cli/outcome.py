@@ -57,12 +57,15 @@ def wrong_labels(run: RunFolder) -> Iterator[str]:
             )
         return
     noise = run.noise
-    if noise.count is None or noise.count.told:
+    if noise.count is None or (noise.count.told and not noise.count.as_range):
         yield f"{told_count(noise)}."
         return
     yield f"{_capital(noise.count.headline)}: {noise.count.reason}."
     audit = f"trevision audit {shlex.quote(str(run.path))}"
-    yield f"{noise.count.readings} To tell it, look at 100 rows: {audit}"
+    if noise.count.as_range:
+        yield f"To narrow it, look at 100 rows: {audit}"
+    else:
+        yield f"{noise.count.readings} To tell it, look at 100 rows: {audit}"
 
 
 def print_findings(findings: Sequence[Finding], file: Path) -> None:

@@ -8,7 +8,7 @@ from trevision.estimation.anchors import Anchor, anchor_points, anchor_transitio
 from trevision.estimation.annotators import Annotators, Answers, fit_annotators
 from trevision.estimation.clean_set import counted_transition, trusted_transition
 from trevision.estimation.confident_joint import confident_joint
-from trevision.estimation.count import NOT_TOLD, TOLD, Count, count_wrong
+from trevision.estimation.count import AS_RANGE, NOT_TOLD, TOLD, Count, count_wrong
 from trevision.estimation.crowd_learning import CrowdLearnt, learn_with_classifier
 from trevision.estimation.diagnosis import Finding, diagnose
 from trevision.estimation.dual_t import DualT, dual_transition
@@ -24,6 +24,7 @@ from trevision.estimation.rate import likeliest_class_prior, noise_rate, solve_c
 from trevision.estimation.rows import ProbabilityRows, RowSource
 
 __all__ = [
+    "AS_RANGE",
     "BOOTSTRAP",
     "ESTIMATORS",
     "LATENT",

@@ -21,6 +21,7 @@ from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
 TOLD = "told"
+AS_RANGE = "told as a range"
 NOT_TOLD = "cannot be told from the labels alone"
 
 LEAST_EXPLAINED = 0.45
@@ -29,6 +30,8 @@ MOST_OPEN = 0.2
 """The share of rows whose class may stay open. With more of them T is an extrapolation."""
 MOST_OPEN_PER_WRONG = 0.75
 """Rows whose class stays open, for each label that T calls wrong: more could hide as many mistakes."""
+WIDEST_RANGE = 4.0
+"""The ends of a range, one divided by the other, beyond which it tells too little to be printed."""
 WORST_CONDITION = 10.0
 """The condition number of T from which on small errors of the probabilities move the count."""
 HARDLY_ANY = 0.25
@@ -71,7 +74,7 @@ class Count:
         The interval of the number of wrong labels. Where the count is told, it covers `by_class`, other rows
         and a part of the disagreements that T does not explain; else it spans both readings.
     verdict : str
-        `told`, or `cannot be told from the labels alone`.
+        `told`, `told as a range` or `cannot be told from the labels alone`.
     reason : str
         Why, in a sentence.
     at_least : bool
@@ -102,17 +105,24 @@ class Count:
 
     @property
     def told(self) -> bool:
-        """Whether the number is known well enough to be printed as such."""
-        return self.verdict == TOLD
+        """Whether the number is known well enough to be printed, if only as a range."""
+        return self.verdict != NOT_TOLD
 
     @property
     def is_wide(self) -> bool:
         """Whether the interval reaches far towards the labels that the model disagrees with."""
-        return self.by_model > self.by_class and _share_added(self.open_rows, self.by_class) > WIDE
+        far = self.by_model > self.by_class and _share_added(self.open_rows, self.by_class) > WIDE
+        return far or self.verdict == AS_RANGE
 
     def headline(self) -> str:
         """How many labels are wrong, or that it cannot be told, in a sentence without its full stop."""
         share = f"{self.by_class / self.rows:.1%}"
+        if self.verdict == AS_RANGE:
+            return (
+                f"between about {self.low:,.0f} and {self.high:,.0f} of {self.rows:,} labels are wrong "
+                f"({self.level:.0%} interval), about {self.by_class:,.0f} if mistakes depend on the class "
+                "alone"
+            )
         if self.told:
             condition = " if mistakes depend on the class alone" if self.is_wide else ""
             interval = ""
@@ -183,6 +193,9 @@ def count_wrong(
     if reason is None:
         reason, at_least = _doubt(estimate.transition, number, by_class, disagrees, opened)
     low, high = _interval(estimate, by_class, disagrees, opened, told=reason is None)
+    verdict = TOLD if reason is None else NOT_TOLD
+    if reason is None and (reason := _too_open(number, by_class, disagrees, opened)) is not None:
+        verdict, at_least = AS_RANGE if _is_a_range(low, high) else NOT_TOLD, False
     ends = estimate.noise_rate_low, estimate.noise_rate_high
     return Count(
         rows=number,
@@ -194,7 +207,7 @@ def count_wrong(
         open_rows=opened,
         low=low,
         high=high,
-        verdict=TOLD if reason is None else NOT_TOLD,
+        verdict=verdict,
         reason=reason or _why_told(by_class, disagrees),
         at_least=at_least,
     )
@@ -243,8 +256,9 @@ def tells_pattern(rows: ProbabilityRows, solution: Solution) -> bool:
     if unevenness(transition) < UNEVEN:
         return False
     disagrees, opened = _read(rows, solution)
-    reason, _ = _doubt(transition, len(rows), len(rows) * solution.noise_rate, disagrees, opened)
-    return reason is None
+    by_class = len(rows) * solution.noise_rate
+    reason, _ = _doubt(transition, len(rows), by_class, disagrees, opened)
+    return reason is None and _too_open(len(rows), by_class, disagrees, opened) is None
 
 
 def _read(rows: ProbabilityRows, found: Estimate | Solution) -> tuple[int, float]:
@@ -272,7 +286,7 @@ def _refuted(estimate: Estimate, other: float) -> str | None:
 def _doubt(
     transition: FloatArray, number: int, by_class: float, disagrees: int, opened: float
 ) -> tuple[str | None, bool]:
-    """Why the count cannot be told, or None; and whether T counts too few rather than too many."""
+    """Why T tells nothing of the count, or None; and whether T counts too few rather than too many."""
     condition = float(np.linalg.cond(transition))
     swapped = bool((transition.diagonal() < transition.max(axis=1)).any())
     if not condition < WORST_CONDITION or swapped:
@@ -287,19 +301,29 @@ def _doubt(
             "hardly any mistake depends on the class alone, and mistakes that follow the content of a row "
             "(by a keyword, near a boundary) look like right labels"
         ), True
-    if opened > MOST_OPEN * number:
+    if by_class < LEAST_EXPLAINED * disagrees:
         return (
-            f"the model leaves the class of too many rows open ({opened / number:.0%}), so that wrong labels "
-            "and rows that are hard to tell look alike"
-        ), False
-    explains_enough = by_class >= LEAST_EXPLAINED * disagrees
-    if not explains_enough or opened > MOST_OPEN_PER_WRONG * by_class:
-        return (
-            f"mix-ups of classes (T) explain {min(1.0, by_class / disagrees):.0%} of the labels that the "
-            f"model disagrees with, and the class of about {opened:,.0f} rows stays open: the others may be "
-            "wrong labels, or hard rows"
-        ), not explains_enough
+            f"mix-ups of classes (T) explain {by_class / disagrees:.0%} of the labels that the model "
+            "disagrees with: the others may be wrong labels, or hard rows"
+        ), opened <= MOST_OPEN * number
     return None, True
+
+
+def _too_open(number: int, by_class: float, disagrees: int, opened: float) -> str | None:
+    """Why T tells no more than a range: the class of too many rows is open. None if it is not."""
+    if opened <= min(MOST_OPEN * number, MOST_OPEN_PER_WRONG * by_class):
+        return None
+    explained = min(1.0, by_class / disagrees)
+    return (
+        f"the model leaves the class of about {opened:,.0f} rows open ({opened / number:.0%}), and there "
+        f"wrong labels and hard rows look alike; mix-ups of classes (T) explain {explained:.0%} of the "
+        f"{disagrees:,} labels that the model disagrees with"
+    )
+
+
+def _is_a_range(low: float | None, high: float | None) -> bool:
+    """Whether both ends are known and near enough to each other to tell something."""
+    return low is not None and high is not None and 0 < high <= WIDEST_RANGE * low
 
 
 def _why_told(by_class: float, disagrees: int) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from trevision.estimation.anchors import Anchor
 from trevision.estimation.confident_joint import CONFIDENT_JOINT
-from trevision.estimation.count import Count, count_wrong
+from trevision.estimation.count import TOLD, Count, count_wrong
 from trevision.estimation.fit_test import FitTest, LabelTally
 from trevision.estimation.from_probabilities import Estimate
 from trevision.estimation.latent import LATENT
@@ -156,7 +156,9 @@ def _count(count: Count) -> Finding:
     if not count.told:
         sentence = f"{count.headline()}: {count.reason}."
         return Finding("count", "bad", explained, sentence[0].upper() + sentence[1:])
-    sentence = f"{count.reason}, {count.by_model:,} labels."
+    sentence = f"{count.reason}."
+    if count.verdict == TOLD:
+        sentence = f"{count.reason}, {count.by_model:,} labels."
     verdict: Verdict = "caution" if count.is_wide else "good"
     return Finding("count", verdict, explained, sentence[0].upper() + sentence[1:])
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from trevision.data.files.probabilities import Probabilities
+from trevision.estimation import AS_RANGE
 from trevision.estimation.rows import ProbabilityRows
 from trevision.issues import LabelIssues, rank_labels
 from trevision.report.evidence import POOL, gather
@@ -100,5 +101,7 @@ def _found(noise: NoiseEstimate) -> FoundNoise:
         joint=estimate.joint,
         findings=tuple(CheckOfT(one.check, one.verdict, one.sentence) for one in noise.findings),
         scored_by=SCORED_BY,
-        count=FoundCount(count.told, count.headline(), count.reason, count.readings()),
+        count=FoundCount(
+            count.told, count.verdict == AS_RANGE, count.headline(), count.reason, count.readings()
+        ),
     )

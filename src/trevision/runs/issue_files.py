@@ -39,9 +39,13 @@ class CheckOfT:
 
 @dataclass(frozen=True)
 class FoundCount:
-    """Whether the number of wrong labels can be told, why, and both readings of it in sentences."""
+    """Whether the number of wrong labels can be told, why, and both readings of it in sentences.
+
+    `as_range` says that it is told, but as a range of which T alone is not sure.
+    """
 
     told: bool
+    as_range: bool
     headline: str
     reason: str
     readings: str
@@ -106,7 +110,10 @@ def read_noise(path: Path) -> FoundNoise:
 
 def _found_count(stored: dict[str, Any]) -> FoundCount:
     sentences = (str(stored[name]) for name in ("headline", "reason", "readings"))
-    return FoundCount(stored["verdict"] == "told", *sentences)
+    from trevision.estimation.count import AS_RANGE, TOLD
+
+    verdict = stored["verdict"]
+    return FoundCount(verdict in (TOLD, AS_RANGE), verdict == AS_RANGE, *sentences)
 
 
 def _check_of_t(finding: dict[str, Any]) -> CheckOfT:

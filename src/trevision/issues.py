@@ -44,11 +44,11 @@ ROWS_SHOWN = 10
 """The rows that a notebook shows."""
 
 
-TRUST_IF_TOLD, TRUST_IF_EVEN = 0.75, 0.1
+TRUST_IF_UNEVEN, TRUST_IF_EVEN = 0.5, 0.1
 TRUST_IF_TOO_LOW = 0.5
-TRUST_IF_VERY_UNEVEN, TRUST_IF_OPEN = 0.25, 0.03
+TRUST_IF_WIDE, TRUST_IF_NOT_TOLD = 0.25, 0.1
 """The weight of T in the order of suspects: where the count is told, and T is uneven or not; where T misses
-mistakes; where T may be off. docs/panel.md has what they were chosen by."""
+mistakes; where T may be off, but tells a clear pattern. docs/panel.md has what they were chosen by."""
 
 LEAST_PROBABILITY = 1e-6
 
@@ -326,9 +326,10 @@ def _trust(count: Count, transition: FloatArray) -> float:
         return TRUST_IF_TOO_LOW
     uneven = unevenness(transition)
     if count.told and not count.is_wide:
-        return TRUST_IF_TOLD if uneven >= UNEVEN else TRUST_IF_EVEN
-    is_pattern = uneven >= VERY_UNEVEN and len(transition) > 2
-    return TRUST_IF_VERY_UNEVEN if is_pattern else TRUST_IF_OPEN
+        return TRUST_IF_UNEVEN if uneven >= UNEVEN else TRUST_IF_EVEN
+    if uneven < VERY_UNEVEN or len(transition) == 2:
+        return 0.0
+    return TRUST_IF_WIDE if count.told else TRUST_IF_NOT_TOLD
 
 
 def issues_of_answers(

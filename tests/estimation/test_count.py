@@ -56,7 +56,7 @@ def test_class_conditional_mistakes_are_told_and_the_interval_holds_the_truth_ni
 
 def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -> None:
     for seed in range(6):
-        probs, given, true = planted(seed, hardest=0.8)
+        probs, given, true = planted(seed, hardest=0.65)
         found = estimate(probs, given, bootstrap=20)
         count = count_wrong(probs, given, found)
         assert count.verdict == AS_RANGE
@@ -69,7 +69,7 @@ def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -
 
 
 def test_no_range_is_told_without_intervals_or_where_its_ends_are_far_apart() -> None:
-    probs, given, _ = planted(hardest=0.8)
+    probs, given, _ = planted(hardest=0.65)
     assert count_wrong(probs, given, estimate(probs, given, bootstrap=0)).verdict == NOT_TOLD
     # Half of the rows are as likely of one class as of the other, so nearly any number may be wrong.
     some = np.arange(3000) % 2 == 0
@@ -78,6 +78,22 @@ def test_no_range_is_told_without_intervals_or_where_its_ends_are_far_apart() ->
     open_half = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
     assert open_half.verdict == NOT_TOLD
     assert open_half.low is not None
+
+
+def test_no_range_is_told_where_more_than_a_quarter_of_the_rows_stay_open() -> None:
+    probs, given, _ = planted(hardest=1.0)
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
+    assert count.open_rows > count.rows / 4
+    assert count.verdict == NOT_TOLD
+
+
+def test_a_model_that_hardly_tells_two_classes_apart_does_not_tell_their_mistakes() -> None:
+    # Probabilities between 0.4 and 0.6 are also what a sure g would give whose labels are wrong by 40%.
+    rng = np.random.default_rng(0)
+    first = 0.5 + 0.1 * np.sin(rng.uniform(-np.pi, np.pi, size=3000))
+    probs, given = np.stack([first, 1 - first], axis=1), (rng.random(3000) > first).astype(int)
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
+    assert count.verdict == NOT_TOLD
 
 
 def test_a_pattern_is_told_where_mistakes_are_uneven_and_class_conditional() -> None:

@@ -28,12 +28,17 @@ LEAST_EXPLAINED = 0.45
 """The share of the model's disagreements that T must explain."""
 MOST_OPEN = 0.2
 """The share of rows whose class may stay open. With more of them T is an extrapolation."""
-MOST_OPEN_PER_WRONG = 0.75
+MOST_OPEN_FOR_RANGE = 0.25
+"""The share of open rows from which on T says too little for a range."""
+MOST_OPEN_PER_WRONG = 0.6
 """Rows whose class stays open, for each label that T calls wrong: more could hide as many mistakes."""
 WIDEST_RANGE = 4.0
 """The ends of a range, one divided by the other, beyond which it tells too little to be printed."""
-WORST_CONDITION = 10.0
-"""The condition number of T from which on small errors of the probabilities move the count."""
+WORST_CONDITION = 6.0
+"""The condition number of T from which on small errors of the probabilities move the count.
+
+A weak model, whose probabilities of two classes all lie between 0.45 and 0.55, is read as T of noise near a
+half and a sure g: its condition number tells."""
 HARDLY_ANY = 0.25
 """The share of the disagreements below which T has explained hardly any."""
 
@@ -195,7 +200,8 @@ def count_wrong(
     low, high = _interval(estimate, by_class, disagrees, opened, told=reason is None)
     verdict = TOLD if reason is None else NOT_TOLD
     if reason is None and (reason := _too_open(number, by_class, disagrees, opened)) is not None:
-        verdict, at_least = AS_RANGE if _is_a_range(low, high) else NOT_TOLD, False
+        is_range = opened <= MOST_OPEN_FOR_RANGE * number and _is_a_range(low, high)
+        verdict, at_least = AS_RANGE if is_range else NOT_TOLD, False
     ends = estimate.noise_rate_low, estimate.noise_rate_high
     return Count(
         rows=number,

@@ -22,11 +22,14 @@ from trevision.issues import find_label_issues
 TRUE = np.array([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.0, 0.3, 0.7]])
 
 
-def planted(seed: int = 0, hardest: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def planted(
+    seed: int = 0, hardest: float = 0.1, power: float | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """P(noisy | x), given labels and true ones of 3,000 rows; mistakes depend on the class alone.
 
     Rows differ: the surest surely belong to their class, the `hardest` belong to another with this
-    probability. Where no row is sure, T is not identified.
+    probability. Where no row is sure, T is not identified. With a `power` the probabilities are those of a
+    model that knows the classes and is too soft, as models are that learnt from noisy labels.
     """
     rng = np.random.default_rng(seed)
     likeliest = rng.integers(3, size=3000)
@@ -34,7 +37,11 @@ def planted(seed: int = 0, hardest: float = 0.1) -> tuple[np.ndarray, np.ndarray
     posterior = np.repeat(doubt[:, None] / 2, 3, axis=1)
     posterior[np.arange(3000), likeliest] = 1 - doubt
     true = (posterior.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
-    return posterior @ TRUE, noise.corrupt(true, TRUE, random_state=rng), true
+    given = noise.corrupt(true, TRUE, random_state=rng)
+    if power is None:
+        return posterior @ TRUE, given, true
+    soft = posterior**power
+    return soft / soft.sum(axis=1, keepdims=True), given, true
 
 
 def overlapping(rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +63,7 @@ def test_class_conditional_mistakes_are_told_and_the_interval_holds_the_truth_ni
 
 def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -> None:
     for seed in range(6):
-        probs, given, true = planted(seed, hardest=0.65)
+        probs, given, true = planted(seed, hardest=0.65, power=0.5)
         found = estimate(probs, given, bootstrap=20)
         count = count_wrong(probs, given, found)
         assert count.verdict == AS_RANGE
@@ -69,7 +76,7 @@ def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -
 
 
 def test_no_range_is_told_without_intervals_or_where_its_ends_are_far_apart() -> None:
-    probs, given, _ = planted(hardest=0.65)
+    probs, given, _ = planted(hardest=0.65, power=0.5)
     assert count_wrong(probs, given, estimate(probs, given, bootstrap=0)).verdict == NOT_TOLD
     # Half of the rows are as likely of one class as of the other, so nearly any number may be wrong.
     some = np.arange(3000) % 2 == 0
@@ -78,6 +85,12 @@ def test_no_range_is_told_without_intervals_or_where_its_ends_are_far_apart() ->
     open_half = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
     assert open_half.verdict == NOT_TOLD
     assert open_half.low is not None
+
+
+def test_exact_probabilities_do_not_tell_noise_from_doubt_where_many_rows_stay_open() -> None:
+    # Labels are as likely through T as through none at all, with the probabilities as they are.
+    probs, given, _ = planted(hardest=0.65)
+    assert count_wrong(probs, given, estimate(probs, given, bootstrap=20)).verdict == NOT_TOLD
 
 
 def test_no_range_is_told_where_more_than_a_quarter_of_the_rows_stay_open() -> None:

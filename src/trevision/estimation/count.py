@@ -17,6 +17,8 @@ from scipy.special import ndtri
 
 from trevision.estimation.estimator import Solution
 from trevision.estimation.from_probabilities import Estimate
+from trevision.estimation.latent_model import LatentFit
+from trevision.estimation.profile import likely_rates
 from trevision.estimation.rows import ProbabilityRows, RowSource
 from trevision.noise import FloatArray
 
@@ -76,8 +78,9 @@ class Count:
     open_rows : float
         The expected number of rows whose likeliest clean class is not their class, by the model and T.
     low, high : float or None
-        The interval of the number of wrong labels. Where the count is told, it covers `by_class`, other rows
-        and a part of the disagreements that T does not explain; else it spans both readings.
+        The interval of the number of wrong labels. Where the count is told, it covers `by_class`, other rows,
+        noise rates that explain the labels nearly as well, and a part of the disagreements that T does not
+        explain; else it spans both readings.
     verdict : str
         `told`, `told as a range` or `cannot be told from the labels alone`.
     reason : str
@@ -197,7 +200,7 @@ def count_wrong(
         reason = _refuted(estimate, other_disagreements)
     if reason is None:
         reason, at_least = _doubt(estimate.transition, number, by_class, disagrees, opened)
-    low, high = _interval(estimate, by_class, disagrees, opened, told=reason is None)
+    low, high = _interval(rows, estimate, disagrees, opened, told=reason is None)
     verdict = TOLD if reason is None else NOT_TOLD
     if reason is None and (reason := _too_open(number, by_class, disagrees, opened)) is not None:
         is_range = opened <= MOST_OPEN_FOR_RANGE * number and _is_a_range(low, high)
@@ -338,12 +341,13 @@ def _why_told(by_class: float, disagrees: int) -> str:
 
 
 def _interval(
-    estimate: Estimate, by_class: float, disagrees: int, opened: float, told: bool
+    rows: ProbabilityRows, estimate: Estimate, disagrees: int, opened: float, told: bool
 ) -> tuple[float | None, float | None]:
     if estimate.noise_rate_low is None or estimate.noise_rate_high is None:
         return None, None
-    number = estimate.rows
-    low, high = number * estimate.noise_rate_low, number * estimate.noise_rate_high
+    number, by_class = estimate.rows, estimate.rows * estimate.noise_rate
+    ends = estimate.noise_rate_low, estimate.noise_rate_high
+    low, high = number * ends[0], number * ends[1]
     spread = _spread(disagrees, number, estimate.level)
     unexplained = max(0.0, disagrees - by_class)
     share = 1.0
@@ -351,6 +355,10 @@ def _interval(
         share = _share_added(opened, by_class)
         low = max(0.0, low - SHARE_BELOW * share * unexplained)
         high = high + share * unexplained
+        if (unsure := _unsure(opened, by_class)) and isinstance(estimate.solution.state, LatentFit):
+            least, most = likely_rates(rows, estimate.transition) or ends
+            low = min(low, number * (ends[0] + unsure * (least - ends[0])))
+            high = max(high, number * (ends[1] + unsure * (most - ends[1])))
     if share == 1.0:
         low, high = min(low, disagrees - spread), max(high, disagrees + spread)
     return max(0.0, min(low, by_class)), min(float(number), max(high, by_class))
@@ -358,8 +366,16 @@ def _interval(
 
 def _share_added(opened: float, by_class: float) -> float:
     """The share of the disagreements that T does not explain by which the interval grows."""
+    return max(LEAST_ADDED, _unsure(opened, by_class))
+
+
+def _unsure(opened: float, by_class: float) -> float:
+    """From 0, where nearly every row's class is clear, to 1, where open rows are half as many as wrong ones.
+
+    Clear rows are what tells T. Where few are, the rates that `likely_rates` finds are taken to be possible.
+    """
     share = (opened / max(by_class, 1e-9) - FIRST_OPEN) / (LAST_OPEN - FIRST_OPEN)
-    return float(np.clip(share, LEAST_ADDED, 1.0))
+    return float(np.clip(share, 0.0, 1.0))
 
 
 def _spread(found: float, number: int, level: float) -> float:

@@ -296,7 +296,7 @@ class Latent(Estimator):
         The link absorbs a p that is too soft or too sharp where it is a link of log p. The corrected p is no
         longer a power of anything, so p is raised to the likeliest power before that.
         """
-        power = self._likeliest_power(sample)
+        power = self.likeliest_power(sample)
 
         def simple(probs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
             rows = ProbabilityRows(probs, sample.labels)
@@ -314,7 +314,7 @@ class Latent(Estimator):
             fits += [once, fit_from(once.transition, once.transition)]
         return fits
 
-    def _likeliest_power(self, sample: Sample) -> float:
+    def likeliest_power(self, sample: Sample) -> float:
         """The power a of p for which p^a, made to sum to 1, gives the labels their greatest likelihood."""
         logs = LogFeatures(self.least_probability, self.least_corrected).logs(sample.probs)
         given = logs[np.arange(len(logs)), sample.labels]

@@ -8,10 +8,10 @@ show it: `latent` makes the same choice for every draw. l(s) shows it.
 
 Notes
 -----
-If P(noisy | x) were exact, T = I with g = P(noisy | x) would explain the labels as well as the true T, however
-sure the rows. So no noise at all is then among the likely rates, and what speaks for T is only that so many
-rows lie in its corners. Models are seldom exact: that the probabilities of the surest rows level off is what no
-link without T can follow.
+If P(noisy | x) were exact, T = I with g = P(noisy | x) would explain the labels as well as the true T,
+however sure the rows. So no noise at all is then among the likely rates, and what speaks for T is only that
+so many rows lie in its corners. Models are seldom exact: that the probabilities of the surest rows level off
+is what no link without T can follow.
 """
 
 from __future__ import annotations

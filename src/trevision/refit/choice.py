@@ -98,11 +98,13 @@ def shares_with_folds(task: Task, none: Score, pair_probs: list[FloatArray], cor
     Models without a fold and without another one stand to the model without the fold as the models of all
     folds stand to the model of all rows. Averaged with it, do they tell held-out labels better than it alone?
     Trees gain by such an average; a model that wants every row it can get loses. A correction draws on few
-    and doubtful rows, and is averaged unless that is clearly worse; the plain model if it is better.
+    and doubtful rows, and is averaged unless that is clearly worse; the plain model if it is clearly better.
     """
     smaller = np.nanmean(np.stack(pair_probs), axis=0)
     averaged = score(task, (none.held_out + smaller) / 2, [None] * len(task.folds), none)
-    return averaged.gain.is_clear(0.0 if correction == "none" else -CLEAR_ERRORS)
+    if correction == "none":
+        return averaged.agreement >= 0 and averaged.gain.is_clear(CLEAR_ERRORS)
+    return averaged.gain.mean >= -CLEAR_ERRORS * averaged.gain.error
 
 
 def contradicted(task: Task, probs: FloatArray) -> float:

@@ -167,9 +167,7 @@ def test_classes_that_look_a_little_like_scores_or_lists_are_classes(labels, tmp
 def test_a_column_called_like_a_score_holds_no_codes(tmp_path):
     frame = pd.DataFrame({"x": np.arange(200.0), "credit_score": np.arange(200) % 40})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(
-        DataError, match="'credit_score' holds 40 different numbers from 0 to 39"
-    ):
+    with pytest.raises(DataError, match="'credit_score' holds 40 different numbers from 0 to 39"):
         load_arrays(str(tmp_path / "t.csv"), Reading(label_column="credit_score"))
 
 

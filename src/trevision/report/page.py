@@ -205,6 +205,7 @@ def render(
         listed=len(listed),
         likely=run.likely,
         rests_on_model=run.noise.count is not None and not run.noise.count.told,
+        told_as_range=run.noise.count is not None and run.noise.count.as_range,
         pictures=pictures.suspects if pictures else None,
         fields=fields,
         alike=evidence.alike,

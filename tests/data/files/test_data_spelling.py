@@ -239,6 +239,16 @@ def test_columns_called_like_the_label_may_differ_in_a_few_rows_that_were_correc
     assert "Column 'status_old' is not used: it is in 99.3% of the rows a copy of the label" in told
 
 
+def test_columns_made_from_the_label_are_found_again_after_a_review(tmp_path):
+    """A third of the labels was corrected, and says so; the one-hot codes are as before."""
+    frame = pd.read_csv(leaky(tmp_path)).drop(columns=["copy", "code"])
+    frame["checked"] = np.where(frame.index % 3 == 0, "yes", "no")
+    frame.loc[frame.checked == "yes", "status"] = frame.status.map({"cat": "dog", "dog": "fox", "fox": "cat"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dataset = load_arrays(str(tmp_path / "t.csv"), Reading(label_column="status", clean_column="checked"))
+    assert [column.name for column in dataset.preprocessing.columns] == ["weight", "heavy"]
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "a.npz", "folder"])
 def test_a_corrected_copy_keeps_every_other_spelling(name, tmp_path):
     """The corrected row gets the name of its class; no other label is touched."""

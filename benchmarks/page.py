@@ -43,8 +43,9 @@ from trevision.runs.settings import Settings
 SUSPECTS = 10_000
 CLASSES = tuple(f"class {place}" for place in range(10))
 STEP, FRAMES = 160, 300
+FRAMES_IN_JUMPS = 60
 SCROLL = """
-const [step, frames, done] = [arguments[0], arguments[1], arguments[2]];
+const [step, frames, done] = arguments;
 const pane = document.getElementById('pane');
 const times = [];
 let before = performance.now();
@@ -52,25 +53,13 @@ const next = (now) => {
   times.push(now - before);
   before = now;
   if (times.length > frames) return done(times.slice(1));
-  pane.scrollTop += times.length < frames / 2 ? step : -step;
+  if (step) pane.scrollTop += times.length < frames / 2 ? step : -step;
+  else pane.scrollTop = (times.length * 7919 % 100) / 100 * pane.scrollHeight;
   requestAnimationFrame(next);
 };
 requestAnimationFrame(next);
 """
-JUMP = """
-const done = arguments[0];
-const pane = document.getElementById('pane');
-const times = [];
-let before = performance.now();
-const next = (now) => {
-  times.push(now - before);
-  before = now;
-  if (times.length > 60) return done(times.slice(1));
-  pane.scrollTop = (times.length * 7919 % 100) / 100 * pane.scrollHeight;
-  requestAnimationFrame(next);
-};
-requestAnimationFrame(next);
-"""
+"""Moves the list by `step` pixels a frame, down and back, or without a step to anywhere."""
 PRESS = """
 const row = document.querySelector('.suspect[aria-current]');
 row.focus();
@@ -194,16 +183,15 @@ def main() -> None:
             driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
             driver.get(path.as_uri())
             opened = f"{time.perf_counter() - start:.1f}", f"{path.stat().st_size / 1e6:.1f}"
-            views = [("one by one", SCROLL), ("in jumps", JUMP)]
+            views = [("one by one", STEP, FRAMES), ("in jumps", 0, FRAMES_IN_JUMPS)]
             if name == "pictures":
-                views += [("grid", SCROLL), ("grid, in jumps", JUMP)]
-            for view, script in views:
+                views += [("grid", STEP, FRAMES), ("grid, in jumps", 0, FRAMES_IN_JUMPS)]
+            for view, step, frames in views:
                 if view == "grid":
                     driver.execute_script("document.getElementById('as-grid').click()")
                 driver.execute_script("document.getElementById('pane').scrollTop = 0")
-                numbers = (STEP, FRAMES) if script is SCROLL else ()
                 before, all_before = thread_seconds(driver), browser_seconds(driver)
-                times = np.array(driver.execute_async_script(script, *numbers))
+                times = np.array(driver.execute_async_script(SCROLL, step, frames))
                 own = f"{1000 * (thread_seconds(driver) - before) / len(times):.1f}"
                 every = f"{1000 * (browser_seconds(driver) - all_before) / len(times):.1f}"
                 cells = f"{np.median(times):.1f}", f"{np.quantile(times, 0.99):.1f}", f"{times.max():.1f}"

@@ -95,7 +95,7 @@ def test_the_end_says_how_many_are_wrong_what_the_classifier_is_worth_and_what_i
     held_out = json.loads(Path("runs/customers/result.json").read_text())["held_out"]
     predicted = np.load("runs/customers/probabilities.npz")
     assert held_out["plain"] == pytest.approx((predicted["probs"].argmax(1) == predicted["labels"]).mean())
-    assert f"agrees with {held_out['classifier']:.1%} of held-out labels" in out
+    assert f"agrees with {held_out['classifier']:.1%} of labels that it had not seen" in out
     assert f"plain training with {held_out['plain']:.1%}" in out
     following = re.search(r"^Next: trevision (report runs/customers)", out, re.MULTILINE)
     command(*following[1].split())
@@ -131,6 +131,7 @@ def test_check_goes_from_a_file_to_the_page_and_opens_it(front, monkeypatch, cap
     out = capsys.readouterr().out
     assert "of 700 labels are wrong" in out
     assert "most suspicious labels: runs/customers/report.html" in out
+    assert "Then: trevision apply runs/customers corrections-customers.csv --out cleaned.csv " in out
 
 
 def test_reviewed_rows_do_not_return_and_the_second_model_is_better(front, fitted, capsys):

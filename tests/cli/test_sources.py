@@ -410,7 +410,7 @@ def test_prediction_uses_what_was_fitted_to_the_training_table(tmp_path, capsys)
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_trusted_rows_select_the_epoch_and_are_no_noisy_rows(tmp_path):
+def test_trusted_rows_are_measured_and_are_no_noisy_rows(tmp_path):
     rng = np.random.default_rng(0)
     clean = rng.integers(3, size=600)
     noisy = corrupt(clean, pair_flip(3, 0.4), rng)

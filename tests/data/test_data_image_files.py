@@ -12,7 +12,7 @@ from PIL import Image
 from trevision.data.augment import augment
 from trevision.data.decoding import PHOTOGRAPH, decode
 from trevision.data.image_files import ImageFiles
-from trevision.data.rows import augmented_batches, batches_of, select_rows
+from trevision.data.rows import augmented_batches, batches_of, joined_rows, select_rows
 from trevision.files import DataError
 
 
@@ -108,6 +108,16 @@ def test_the_same_seed_gives_the_same_images_with_any_number_of_threads(files):
 def test_all_rows_are_read_once_in_order(files):
     assert torch.equal(torch.cat(list(batches_of(files, 3))), files[torch.arange(7)])
     assert [len(part) for part in batches_of(files, 3)] == [3, 3, 1]
+
+
+def test_images_behind_those_of_another_folder_are_still_files(files, tmp_path):
+    Image.new("RGB", (300, 300), (200, 0, 0)).save(tmp_path / "other.png")
+    others = ImageFiles(tmp_path, np.array([b"other.png"]))
+    both = joined_rows(files, others)
+    assert isinstance(both, ImageFiles)
+    assert torch.equal(
+        both[torch.tensor([0, len(files)])], torch.cat([files[torch.tensor([0])], others[torch.tensor([0])]])
+    )
 
 
 def test_grey_and_four_colour_jpegs_become_rgb(tmp_path):

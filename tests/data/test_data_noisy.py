@@ -1,4 +1,5 @@
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,6 +92,20 @@ def test_rows_keep_their_labels(as_numpy):
     assert torch.equal(data.valid_x[:, 0].long() % 4, data.valid_y)
     assert data.num_classes == 7
     assert data.augmentation == "crop-flip"
+
+
+def test_trusted_rows_that_are_learnt_from_come_behind_the_training_rows():
+    x, labels = torch.arange(40.0)[:, None], torch.arange(40) % 2
+    data = split(x, labels, num_classes=2, random_state=0, weights=np.ones(40))
+    trusted = {"trusted_x": torch.tensor([[100.0], [101.0]]), "trusted_y": torch.tensor([1, 0])}
+    selecting = replace(data, **trusted)
+    assert selecting.with_trusted_rows() is selecting
+    learnt = replace(data, trusted_is_learnt=True, **trusted).with_trusted_rows()
+    assert learnt.train_x[-2:].flatten().tolist() == [100, 101]
+    assert learnt.train_y.tolist() == [*data.train_y.tolist(), 1, 0]
+    assert learnt.train_known.tolist() == [False] * len(data.train_y) + [True, True]
+    assert len(learnt.train_weights) == len(learnt.train_rows) == len(learnt.train_y)
+    assert data.train_known is None
 
 
 def test_what_a_method_sees_has_no_room_for_the_truth():

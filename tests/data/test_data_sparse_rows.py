@@ -9,7 +9,7 @@ import torch
 
 from trevision.data import sparse_rows
 from trevision.data.files.arrays import feature_array
-from trevision.data.rows import augmented_batches, batches_of, select_rows
+from trevision.data.rows import augmented_batches, batches_of, joined_rows, select_rows
 from trevision.data.sparse_rows import SparseRows, sparse_features
 from trevision.files import DataError
 from trevision.networks.standardise import Standardise
@@ -82,6 +82,14 @@ def test_a_column_that_varies_too_little_keeps_double_precision():
 def test_what_is_no_table_of_numbers_is_refused(values, message):
     with pytest.raises(DataError, match=message):
         sparse_features(scipy.sparse.csr_array(values), "X")
+
+
+def test_rows_behind_others_stay_sparse(table):
+    rows, taken = sparse_features(table), torch.tensor([2, 0])
+    both = joined_rows(rows, rows.select(taken))
+    assert isinstance(both, SparseRows)
+    assert len(both) == len(rows) + 2
+    assert torch.equal(both[torch.arange(len(rows), len(both))], rows[taken])
 
 
 def test_rows_may_be_made_double():

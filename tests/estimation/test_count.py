@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -16,6 +20,7 @@ from trevision.estimation import (
     estimate,
     find_estimator,
 )
+from trevision.estimation import count as count_module
 from trevision.estimation.count import tells_pattern, unevenness
 from trevision.issues import find_label_issues
 
@@ -166,6 +171,25 @@ def test_a_model_of_another_kind_that_predicts_the_mistakes_refutes_the_count() 
     refuted = count_wrong(probs, given, noisy, other_disagreements=100)
     assert not refuted.told
     assert "another kind" in refuted.reason
+
+
+def test_no_sentence_about_a_count_has_a_letter_for_a_matrix() -> None:
+    """The sentences are read by people who have never heard of T."""
+    source = Path(count_module.__file__).read_text(encoding="utf-8")
+    told = [
+        "".join(part.value for part in ast.walk(each) if isinstance(part, ast.Constant))
+        for each in ast.walk(ast.parse(source))
+        if isinstance(each, ast.JoinedStr)
+    ]
+    assert len(told) > 10
+    assert not [sentence for sentence in told if re.search(r"\bT\b", sentence)]
+
+
+def test_no_wrong_label_is_not_at_least_about_none() -> None:
+    probs, given = np.repeat([[0.98, 0.02], [0.02, 0.98]], 500, axis=0), np.repeat([0, 1], 500)
+    count = count_wrong(probs, given, estimate(probs, given, bootstrap=20))
+    assert count.by_class < 0.5
+    assert count.readings().startswith("Next to none (")
 
 
 @pytest.mark.parametrize("make", [lambda: planted()[:2], overlapping])

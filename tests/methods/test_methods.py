@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from trevision import TransitionWarning, TRevisionClassifier, noise
+from trevision import TransitionWarning, TRevisionClassifier, losses, noise
 from trevision.data.noisy import NoisyData, Truth, split
 from trevision.estimation import ProbabilityRows, transition_error
 from trevision.methods.options import Options
 from trevision.methods.problem import Learned, Problem, network_seed
 from trevision.methods.registry import METHODS, check_options, find_method
 from trevision.methods.schedules import Schedule, schedule_for
-from trevision.methods.stages import fit_noisy_posterior
+from trevision.methods.stages import corrected_step, fit_noisy_posterior
 from trevision.networks.choose import build
 from trevision.networks.standardise import Standardise
 from trevision.training.evaluate import measure_against, measure_nothing
+from trevision.training.loop import Batch
 from trevision.training.phase import Phase
 from trevision.training.runtime import Runtime, launch
 
@@ -172,6 +174,43 @@ def test_a_trusted_set_does_not_stop_stage_1_before_it_has_learnt_the_noise(blob
         for score in ("noisy_validation_loss", "trusted_error")
     )
     assert stage.selected["epoch"] == best != least_learnt
+
+
+@pytest.mark.parametrize("method", ["standard", "reweight-r"])
+def test_rows_known_to_be_right_are_learnt_from_as_they_are(blobs, method):
+    """Where all labels of a corner are wrong, only rows known to be right can tell what it is."""
+    inside = blobs.x[:, 0] > np.quantile(blobs.x[:, 0], 0.8)
+    noisy = np.where(inside, 3 - blobs.clean, blobs.noisy)
+    in_test = blobs.test_x[:, 0] > np.quantile(blobs.x[:, 0], 0.8)
+    known = np.flatnonzero(inside)[np.arange(inside.sum()) % 3 > 0]
+    rest = np.setdiff1d(np.arange(len(noisy)), known)
+    data = split(torch.from_numpy(blobs.x[rest]), noisy[rest], num_classes=4, random_state=0)
+    rows = {"trusted_x": torch.from_numpy(blobs.x[known]), "trusted_y": torch.from_numpy(blobs.clean[known])}
+    right = {}
+    for learnt in (False, True):
+        trusting = replace(data, trusted_is_learnt=learnt, **rows)
+        model = find_method(method)(problem_of(trusting, SCHEDULE)).model
+        predicted = model(torch.from_numpy(blobs.test_x[in_test]))[0].argmax(dim=1).numpy()
+        right[learnt] = (predicted == blobs.test_y[in_test]).mean()
+    assert right[True] > right[False] + 0.1
+
+
+def test_the_corrected_loss_of_a_row_known_to_be_right_is_cross_entropy():
+    matrix = torch.tensor([[0.7, 0.3], [0.4, 0.6]])
+    logits, labels = torch.tensor([[0.5, -1.0], [0.2, 0.1], [-2.0, 1.0]]), torch.tensor([0, 1, 0])
+    known = torch.tensor([False, True, False])
+
+    def model(x):
+        return logits, matrix
+
+    batch = Batch(logits, labels, torch.arange(3), 0, known=known)
+    one_by_one = [
+        (losses.cross_entropy if known[row] else partial(losses.forward_nll, transition=matrix))(
+            logits[row : row + 1], labels[row : row + 1]
+        )
+        for row in range(3)
+    ]
+    torch.testing.assert_close(corrected_step(losses.forward_nll)(model, batch), sum(one_by_one) / 3)
 
 
 def test_a_bold_schedule_raises_the_rate_of_forward_alone_and_at_most_twice():

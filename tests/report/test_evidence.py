@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from trevision.cli.outcome import wrong_labels
 from trevision.data.files.reading import Reading
+from trevision.estimation import AS_RANGE
 from trevision.report.differences import FieldDifferences
 from trevision.report.evidence import gather
 from trevision.report.page import list_suspects, write_report
@@ -23,6 +25,7 @@ from trevision.report.posterior import RowPosterior, nearest
 from trevision.report.run_files import read_run
 from trevision.report.source_rows import as_written
 from trevision.report.words import Words
+from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Settings
 
 HAM, SPAM = 0, 1
@@ -211,3 +214,19 @@ def test_texts_come_first_with_their_words_and_the_label_is_told_once(table_run,
     with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
         remarks = [line["remark"] for line in csv.DictReader(file)]
     assert fields["rows"][0][0] == remarks[issues[0]["row"]]
+
+
+def test_a_count_told_as_a_range_says_why_and_what_narrows_it_on_the_page_and_in_the_terminal(table_run):
+    folder, _ = table_run()
+    noise = json.loads((folder / "noise.json").read_text())
+    ends = "between about 450 and 1,300 of 3,000 labels are wrong (90% interval)"
+    sentences = {"headline": ends, "reason": "hard rows look like wrong labels", "readings": "About 800."}
+    noise["count"] = {"verdict": AS_RANGE, **sentences}
+    (folder / "noise.json").write_text(json.dumps(noise))
+    text = write_report(folder).path.read_text(encoding="utf-8")
+    assert f'<h1 id="summary-title">B{ends[1:]}</h1>' in text
+    assert "Hard rows look like wrong labels." in text
+    assert "An audit of about 100 rows narrows it" in text
+    said = list(wrong_labels(RunFolder(folder)))
+    assert said[0] == f"B{ends[1:]}: hard rows look like wrong labels."
+    assert said[1].startswith("To narrow it, look at 100 rows: trevision audit ")

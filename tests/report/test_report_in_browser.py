@@ -428,6 +428,18 @@ def test_the_first_suspect_and_its_keys_are_seen_without_scrolling(maker, reques
     assert headings == ["40 suspect labels", "What follows the review", "Details"]
 
 
+@pytest.mark.parametrize("maker", ["picture_run", "table_run"])
+def test_on_a_phone_the_first_decision_can_be_made_without_scrolling(maker, request, opened):
+    page = opened(request.getfixturevalue(maker)()[0], width=390, height=844)
+    for action in ("accept", "keep"):
+        button = page.one(f".suspect [data-action={action}]")
+        assert page.script("return arguments[0].getBoundingClientRect().bottom", button) < 844
+    assert not page.one("#search").is_displayed()
+    page.one("#tools-open").click()
+    assert page.one("#search").is_displayed()
+    assert page.one("#tools-open").get_attribute("aria-expanded") == "true"
+
+
 def test_the_keys_work_from_the_moment_the_page_opens(table_run, opened):
     folder, issues = table_run()
     page = opened(folder)

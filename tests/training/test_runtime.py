@@ -26,6 +26,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the allocator is glibc's, on Linux")
+def test_the_precision_is_not_announced(capfd: pytest.CaptureFixture[str]) -> None:
+    launch("cpu", precision="bf16-mixed")
+    told = capfd.readouterr()
+    assert told.out + told.err == ""
+
+
 def test_large_blocks_that_were_freed_are_used_again_without_page_faults() -> None:
     def faults(memory: str) -> int:
         command = [sys.executable, "-c", FAULTS_OF_REPEATED_BLOCKS, memory]

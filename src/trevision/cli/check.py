@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import webbrowser
 from pathlib import Path
@@ -12,7 +11,7 @@ from trevision.cli.fit import HARDWARE, FitHardware, FitSettings, fitted, is_fir
 from trevision.cli.outcome import print_outcome
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import Source, console, errors
-from trevision.report.page import write_report
+from trevision.report.page import apply_command, write_report
 from trevision.runs.label_issues import can_be_scored
 from trevision.runs.model_choice import UNSAID
 from trevision.runs.run_folder import RunFolder
@@ -55,9 +54,10 @@ def check(
     print_outcome(run)
     with data_bar(errors, "the run's source") as reading:
         page = write_report(RunFolder(run.path, data_dir, reading), None, None, data_dir, reading)
-    folder = shlex.quote(str(run.path))
     console.print(f"Review the {page.listed:,} most suspicious labels: {page.path}", soft_wrap=True)
-    console.print(f"Then: trevision apply {folder} CORRECTIONS.csv --out cleaned.csv", soft_wrap=True)
+    if run.settings.noise is None:  # else no file has wrong labels
+        following = apply_command(run.source, run.path)
+        console.print(f"Then: {following}    (with the file that the page downloads)", soft_wrap=True)
     if open and has_browser():
         webbrowser.open(page.path.resolve().as_uri())
 

@@ -139,7 +139,8 @@ def _print(scored: RunIssues, show: int, run: RunFolder) -> None:
     if lines:
         what = [] if held is None else ["what it holds"]
         header = ["row", *what, "is labelled", "should be", "trust in its label"]
-        console.print(table(header, lines, title="The most suspicious labels"))
+        title = "The most suspicious labels"
+        console.print(table(header, lines, title, words=len(header) - 1))
     print_findings(scored.findings, run.path / NOISE_JSON)
 
 

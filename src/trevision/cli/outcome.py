@@ -96,25 +96,25 @@ def classifier(result: dict[str, Any]) -> Iterator[str]:
     agrees = result["noisy_validation_accuracy"]
     if result.get("annotators") is not None:
         yield (
-            f"The classifier is right on about {agrees:.1%} of held-out rows, judged by what their "
-            "annotators say together."
+            f"The classifier is right on about {agrees:.1%} of rows that it had not seen, judged by "
+            "what their annotators say together."
         )
     elif held_out is None:
-        yield f"The classifier agrees with {agrees:.1%} of held-out labels; {LABELS_ARE_NOISY}."
+        yield f"The classifier agrees with {agrees:.1%} of labels that it had not seen; {LABELS_ARE_NOISY}."
     elif "stage_1" in held_out:
         yield (
-            f"The classifier agrees with {held_out['classifier']:.1%} of held-out labels, its first stage, "
-            f"which is plain training, with {held_out['stage_1']:.1%}; {LABELS_ARE_NOISY}."
+            f"The classifier agrees with {held_out['classifier']:.1%} of labels that it had not seen, its "
+            f"first stage, which is plain training, with {held_out['stage_1']:.1%}; {LABELS_ARE_NOISY}."
         )
     elif _correction(result) == "none":
         yield (
-            f"The classifier agrees with {held_out['plain']:.1%} of held-out labels; it is plain training, "
-            f"since no correction did clearly better on them ({LABELS_ARE_NOISY})."
+            f"The classifier agrees with {held_out['plain']:.1%} of labels that it had not seen; it is plain "
+            f"training, since no correction did clearly better on them ({LABELS_ARE_NOISY})."
         )
     else:
         yield (
-            f"The classifier agrees with {held_out['classifier']:.1%} of held-out labels, plain training "
-            f"with {held_out['plain']:.1%}; {LABELS_ARE_NOISY}."
+            f"The classifier agrees with {held_out['classifier']:.1%} of labels that it had not seen, plain "
+            f"training with {held_out['plain']:.1%}; {LABELS_ARE_NOISY}."
         )
 
 

@@ -19,12 +19,14 @@ Source = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
-    """A plain table: the first column to the left, the others to the right."""
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
+) -> Table:
+    """A plain table: the first columns, of words, to the left, the others to the right."""
     plain = Table(title=title, title_justify="left")
     for column, name in enumerate(header):
         # Long words are broken and not cut: two rows may differ only at the end of a word.
-        plain.add_column(Text(name), justify="left" if column == 0 else "right", overflow="fold")
+        plain.add_column(Text(name), justify="left" if column < words else "right", overflow="fold")
     for row in rows:
         plain.add_row(*(Text(str(cell)) for cell in row))
     return plain

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,6 +58,13 @@ class ImageFiles:
     def select(self, rows: Tensor | np.ndarray) -> ImageFiles:
         """Some of the rows, still as files."""
         return ImageFiles(self.folder, self.names[np.asarray(rows)], self.workers, self.framing)
+
+    def followed_by(self, others: Any) -> ImageFiles:
+        """These images and behind them those of another folder."""
+        names = [
+            os.fsencode(rows.path(row).absolute()) for rows in (self, others) for row in range(len(rows))
+        ]
+        return ImageFiles(Path("/"), np.array(names), self.workers, self.framing)
 
     def batches(self, parts: Iterable[Tensor], generator: torch.Generator | None = None) -> Iterator[Tensor]:
         """The images of each of `parts`, tensors of row numbers, in order.

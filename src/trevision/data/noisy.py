@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
-from trevision.data.rows import Rows, select_rows
+from trevision.data.rows import Rows, joined_rows, select_rows
 from trevision.files import DataError
 
 
@@ -16,11 +17,12 @@ from trevision.files import DataError
 class NoisyData:
     """Everything that a method sees: rows with noisy labels, for training and for selecting an epoch.
 
-    `trusted_x` and `trusted_y` are rows whose labels the user trusts. `label_pairs` are clean and noisy
-    labels of samples for which both are known. `train_rows` and `valid_rows` are row numbers in the source.
-    `train_weights` and `valid_weights` say how often a row counts; None: once. `train_targets` and
-    `valid_targets` (n, C) are P(clean), if it is known from the answers of several annotators: it then takes
-    the place of the labels in plain cross-entropy.
+    `trusted_x` and `trusted_y` are rows whose labels the user trusts. They select epochs; with
+    `trusted_is_learnt`, a stage that goes on from stage 1 learns from them instead. `train_known` (n,) then
+    marks them among the training rows. `label_pairs` are clean and noisy labels of samples for which both are
+    known. `train_rows` and `valid_rows` are row numbers in the source. `train_weights` and `valid_weights`
+    say how often a row counts; None: once. `train_targets` and `valid_targets` (n, C) are P(clean), if it is
+    known from the answers of several annotators: it then takes the place of the labels in cross-entropy.
     """
 
     train_x: Rows
@@ -33,11 +35,13 @@ class NoisyData:
     augmentation: str = "none"
     trusted_x: Rows | None = None
     trusted_y: Tensor | None = None
+    trusted_is_learnt: bool = False
     label_pairs: tuple[np.ndarray, np.ndarray] | None = None
     train_weights: Tensor | None = None
     valid_weights: Tensor | None = None
     train_targets: Tensor | None = None
     valid_targets: Tensor | None = None
+    train_known: Tensor | None = None
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -51,6 +55,26 @@ class NoisyData:
         targets = torch.from_numpy(clean_posterior).float()
         count = len(self.train_y)
         return replace(self, train_targets=targets[:count], valid_targets=targets[count:])
+
+    def with_trusted_rows(self) -> NoisyData:
+        """The data with the trusted rows behind the training rows, if they are to be learnt from."""
+        if not self.trusted_is_learnt or self.trusted_x is None or self.trusted_y is None:
+            return self
+        labels = self.trusted_y.to(self.train_y)
+        known = torch.cat([torch.zeros(len(self.train_y)), torch.ones(len(labels))]).bool()
+
+        def followed(values: Tensor | None, others: Tensor) -> Tensor | None:
+            return None if values is None else torch.cat([values, others.to(values)])
+
+        return replace(
+            self,
+            train_x=joined_rows(self.train_x, self.trusted_x),
+            train_y=torch.cat([self.train_y, labels]),
+            train_rows=np.concatenate([self.train_rows, np.full(len(labels), -1)]),
+            train_weights=followed(self.train_weights, torch.ones(len(labels))),
+            train_targets=followed(self.train_targets, one_hot(labels, self.num_classes)),
+            train_known=known,
+        )
 
     def only(self, kept: Tensor) -> NoisyData:
         """The data with some of the training rows; the validation rows stay."""

@@ -65,6 +65,14 @@ def select_rows(x: Rows, rows: Tensor | np.ndarray) -> Rows:
     return x.select(rows)
 
 
+def joined_rows(x: Rows, others: Rows) -> Rows:
+    """The rows of `x` and behind them others of the same kind."""
+    if isinstance(x, Tensor):
+        assert isinstance(others, Tensor)
+        return torch.cat([x, others.to(x)])
+    return x.followed_by(others)
+
+
 def keep_rows(dataset: Dataset, rows: Tensor) -> Dataset:
     """The data set with only these training rows. They keep their row numbers in the source."""
     kept = dataset.labels.take(rows.numpy())

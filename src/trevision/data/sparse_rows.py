@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array, csr_matrix, vstack
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from trevision.data.files.arrays import HARMLESS_ROUNDING
@@ -51,6 +51,10 @@ class SparseRows:
     def select(self, rows: Tensor | np.ndarray) -> SparseRows:
         """Some of the rows, still sparse."""
         return SparseRows(self.table[_plain(rows)])
+
+    def followed_by(self, others: Any) -> SparseRows:
+        """These rows and behind them others with the same columns."""
+        return SparseRows(csr_array(vstack([self.table, others.table]), dtype=self.table.dtype))
 
     def double(self) -> SparseRows:
         """The same rows in double precision."""

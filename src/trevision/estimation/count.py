@@ -56,6 +56,9 @@ WIDE = 0.5
 UNEVEN, VERY_UNEVEN = 1 / 3, 1 / 2
 """From which `unevenness` on T tells rows apart although the class of many rows stays open."""
 
+LEAST_NAMED = 0.5
+"""Wrong labels by T below which there are next to none."""
+
 LEAST_RATE = 1e-6
 
 
@@ -144,11 +147,12 @@ class Count:
     def readings(self) -> str:
         """Both numbers, in a sentence."""
         lead = "At least about" if self.at_least else "About"
+        number = f"{lead} {self.by_class:,.0f}" if self.by_class >= LEAST_NAMED else "Next to none"
         interval = ""
         if self.by_class_low is not None and self.by_class_high is not None:
             interval = f" ({self.by_class_low:,.0f} to {self.by_class_high:,.0f})"
         return (
-            f"{lead} {self.by_class:,.0f}{interval}, if mistakes depend on the class alone; the model, which "
+            f"{number}{interval}, if mistakes depend on the class alone; the model, which "
             f"has not seen them, disagrees with {self.by_model:,} labels."
         )
 
@@ -287,8 +291,8 @@ def _refuted(estimate: Estimate, other: float) -> str | None:
     ):
         return None
     return (
-        f"a model of another kind disagrees with {other:,.0f} labels only, fewer than T calls wrong: "
-        "mistakes follow the content of the rows, or T is off"
+        f"a model of another kind disagrees with {other:,.0f} labels only, fewer than mix-ups of classes "
+        "would make wrong: mistakes follow the content of the rows, or the mix-ups are misjudged"
     )
 
 
@@ -302,9 +306,9 @@ def _doubt(
         what = (
             "one class is labelled as another more often than rightly"
             if swapped
-            else (f"small errors of the probabilities grow {condition:,.0f}-fold")
+            else f"small errors of the model grow up to {condition:,.0f}-fold in it"
         )
-        return f"T is next to useless, since {what}", False
+        return f"how the classes are mixed up tells next to nothing, since {what}", False
     if by_class < HARDLY_ANY * disagrees or disagrees == 0:
         return (
             "hardly any mistake depends on the class alone, and mistakes that follow the content of a row "
@@ -312,7 +316,7 @@ def _doubt(
         ), True
     if by_class < LEAST_EXPLAINED * disagrees:
         return (
-            f"mix-ups of classes (T) explain {by_class / disagrees:.0%} of the labels that the model "
+            f"mix-ups of classes explain {by_class / disagrees:.0%} of the labels that the model "
             "disagrees with: the others may be wrong labels, or hard rows"
         ), opened <= MOST_OPEN * number
     return None, True
@@ -325,7 +329,7 @@ def _too_open(number: int, by_class: float, disagrees: int, opened: float) -> st
     explained = min(1.0, by_class / disagrees)
     return (
         f"the model leaves the class of about {opened:,.0f} rows open ({opened / number:.0%}), and there "
-        f"wrong labels and hard rows look alike; mix-ups of classes (T) explain {explained:.0%} of the "
+        f"wrong labels and hard rows look alike; mix-ups of classes explain {explained:.0%} of the "
         f"{disagrees:,} labels that the model disagrees with"
     )
 

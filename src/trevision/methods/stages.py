@@ -215,7 +215,9 @@ def continue_plainly(
 ) -> StageResult:
     """Train further with plain cross-entropy, so that `standard` has the budget of the other methods."""
     model = _continued(problem, start)
-    return run_problem_stage(problem, name, model, _plain_step, phase, record_start=record_start)
+    return run_problem_stage(
+        problem, name, model, _plain_step, phase, record_start=record_start, learns_trusted=True
+    )
 
 
 def train_classifier(
@@ -266,7 +268,7 @@ def continue_through(
 ) -> StageResult:
     """Train the network of stage 1 further, with T-hat fixed and any step, phase and evaluation."""
     model = _continued(problem, posterior, initial, "frozen")
-    return run_problem_stage(problem, name, model, step, phase, evaluation=evaluation)
+    return run_problem_stage(problem, name, model, step, phase, evaluation=evaluation, learns_trusted=True)
 
 
 def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int) -> StageResult:
@@ -275,7 +277,8 @@ def train_anew(problem: Problem, transition: np.ndarray, name: str, epochs: int)
 
     def train(name: str, phase: Phase) -> StageResult:
         model = NoisyLabelModel(problem.standardise, problem.make_network(), fixed)
-        return run_problem_stage(problem, name, model, corrected_step(forward_objective), phase)
+        step = corrected_step(forward_objective)
+        return run_problem_stage(problem, name, model, step, phase, learns_trusted=True)
 
     phase = replace(problem.schedule.classifier_through(transition, weighted=False), epochs=epochs)
     return train_steadily(problem, name, phase, train)
@@ -339,7 +342,9 @@ def revise(
     schedule, prior = problem.schedule, problem.prior
     model = _continued(problem, trained, initial, schedule.parameterisation)
     step = corrected_step(objective, prior if prior is not None and prior.sparsity else None)
-    return run_problem_stage(problem, "revision", model, step, schedule.revision, record_start=True)
+    return run_problem_stage(
+        problem, "revision", model, step, schedule.revision, record_start=True, learns_trusted=True
+    )
 
 
 def conclude(problem: Problem, initial: EstimatedTransition, results: Sequence[StageResult]) -> Learned:
@@ -412,14 +417,32 @@ def _plain_step(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def corrected_step(objective: Objective, penalised_by: Prior | None = None) -> Step:
-    """The mean of a corrected loss over a batch, and the penalty of a prior, if any."""
+    """The mean of a corrected loss over a batch, and the penalty of a prior, if any.
+
+    Labels that are known to be right went through no T: their loss is cross-entropy.
+    """
 
     def step(model: nn.Module, batch: Batch) -> Tensor:
         logits, matrix = model(batch.x)
-        loss = batch.mean(objective, logits, batch.noisy_labels, matrix)
+        loss = batch.mean(_believing(objective, batch.known), logits, batch.noisy_labels, matrix)
         return loss if penalised_by is None else loss + penalty(penalised_by, matrix)
 
     return step
+
+
+def _believing(objective: Objective, known: Tensor | None) -> Objective:
+    """The objective, with cross-entropy in its place for rows whose labels are known to be right."""
+    if known is None:
+        return objective
+
+    def loss(
+        logits: Tensor, labels: Tensor, matrix: Tensor, *, reduction: losses.Reduction = "mean"
+    ) -> Tensor:
+        plain = losses.cross_entropy(logits, labels, reduction="none")
+        each = torch.where(known, plain, objective(logits, labels, matrix, reduction="none"))
+        return each if reduction == "none" else each.mean()
+
+    return loss
 
 
 def _continued(
@@ -447,8 +470,12 @@ def run_problem_stage(
     *,
     evaluation: Evaluation | None = None,
     record_start: bool = False,
+    learns_trusted: bool = False,
 ) -> StageResult:
     """Train one stage of a problem, with `evaluation` or else the problem's own.
+
+    With `learns_trusted` it also learns from rows whose labels are known to be right, if the problem has such
+    rows to learn from. A stage that learns P(noisy | x) must not.
 
     With `record_start` the stage goes on from a selected state. A guarded schedule then keeps that state
     unless training made noisy validation labels likelier.
@@ -457,5 +484,8 @@ def run_problem_stage(
     phase = replace(phase, batch_size=min(phase.batch_size, len(problem.data.train_x)))
     stage = Stage(name, model, step, phase, record_start=record_start or phase.epochs == 0)
     start = cpu_copy(model)
-    trained = run_stage(stage, evaluation or problem.evaluation(), problem.runtime, problem.seed)
+    evaluation = evaluation or problem.evaluation()
+    if learns_trusted:
+        evaluation = replace(evaluation, data=evaluation.data.with_trusted_rows())
+    trained = run_stage(stage, evaluation, problem.runtime, problem.seed)
     return start_unless_likelier(trained, start) if record_start and problem.schedule.guarded else trained

@@ -189,7 +189,15 @@ def _answered(run: RunFolder, path: Path) -> list[Correction]:
 def read_corrections(path: Path) -> list[Correction]:
     """The lines of a corrections file, as the page writes it, or of a table filled in by hand."""
     if not path.is_file():
-        raise DataError(f"{path} does not exist; the report's button `Download corrections` makes it")
+        downloaded = Path.home() / "Downloads" / path.name
+        raise DataError(
+            f"{path} does not exist; "
+            + (
+                f"there is {downloaded}: give that path"
+                if downloaded.is_file()
+                else "the report's button `Download corrections` makes it"
+            )
+        )
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             return _parse(path, file)

@@ -83,4 +83,13 @@ class FieldDifferences:
         if not len(known):
             return "empty"
         middle = float(np.median(known))
-        return str(np.datetime64(int(middle), "D")) if self.is_date else f"{middle:.4g}"
+        return str(np.datetime64(int(middle), "D")) if self.is_date else _written(middle)
+
+
+def _written(number: float) -> str:
+    """Four digits, and never 2.01e+04 for 20115.
+
+    >>> _written(20115.4), _written(5.13749)
+    ('20115', '5.137')
+    """
+    return f"{number:.0f}" if 1e4 <= abs(number) < 1e15 else f"{number:.4g}"

@@ -157,7 +157,7 @@ class _Table:
         texts = sum(is_text[name] for name in kept)
         compared = [
             None
-            if place < texts or name in run.settings.reading.ignore_column
+            if place < texts or (run.columns is not None and name not in run.columns)
             else FieldDifferences.of(name, columns[place], codes)
             for place, name in enumerate(kept)
         ]

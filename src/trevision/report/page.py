@@ -205,13 +205,14 @@ def render(
         listed=len(listed),
         likely=run.likely,
         rests_on_model=run.noise.count is not None and not run.noise.count.told,
+        told_as_range=run.noise.count is not None and run.noise.count.as_range,
         pictures=pictures.suspects if pictures else None,
         fields=fields,
         alike=evidence.alike,
         disputed=disputed,
         data={
             "key": review_key(run, listed),
-            "file": corrections_name(run),
+            "file": corrections_name(run.source, run.folder),
             "classes": run.noise.classes,
             "suspects": suspect_columns(listed, run.noise.classes),
             "pictures": None
@@ -271,18 +272,23 @@ def commands(run: RunRecord) -> NextCommands | None:
     if run.folder is None or run.settings.noise is not None:
         return None
     out = Path(f"cleaned{suffix_of_labels(run.source)}")
-    folder = str(run.folder)
     reading = reading_of_copy(run.source, run.settings.reading, out, can_trust(run.settings))
     return NextCommands(
-        apply=shlex.join(["trevision", "apply", folder, corrections_name(run), "--out", str(out)]),
+        apply=apply_command(run.source, run.folder),
         fit=command_on_copy(run.folder, run.settings, reading, out),
-        audit=shlex.join(["trevision", "audit", folder, "--rows", "100"]),
+        audit=shlex.join(["trevision", "audit", str(run.folder), "--rows", "100"]),
     )
 
 
-def corrections_name(run: RunRecord) -> str:
+def corrections_name(source: str, folder: Path | None) -> str:
     """The name of the file that the page downloads."""
-    return f"corrections-{Path(run.source).stem if run.folder is None else run.folder.resolve().name}.csv"
+    return f"corrections-{Path(source).stem if folder is None else folder.resolve().name}.csv"
+
+
+def apply_command(source: str, folder: Path) -> str:
+    """The command that applies what the page downloads, to paste in the folder of that file."""
+    out = f"cleaned{suffix_of_labels(source)}"
+    return shlex.join(["trevision", "apply", str(folder), corrections_name(source, folder), "--out", out])
 
 
 def fill(template: str, script_names: Sequence[str], **values: Any) -> str:

@@ -51,6 +51,8 @@ class RunRecord:
     """What an audit told, if there was one."""
     all_likely: int | None = None
     """The number of likely suspects, where `suspects` does not hold all of them."""
+    columns: frozenset[str] | None = None
+    """The columns of a table that were learnt from: others only name a row, or tell its label."""
 
     @property
     def likely(self) -> int:
@@ -75,6 +77,9 @@ def read_run(folder: Path | RunFolder) -> RunRecord:
         posterior=posterior_of(run),
         crowd=crowd_part(run) if run.has_annotators else None,
         audit=read_audited(run.path),
+        columns=None
+        if run.preprocessing is None
+        else frozenset(column.name for column in run.preprocessing.columns),
     )
 
 

@@ -148,8 +148,8 @@ def _near_ones(compared: list[Compared]) -> list[str]:
     if not near:
         return []
     return [
-        f"Held-out labels do not clearly prefer {best.name} to {', '.join(near)}: the lead is less than a "
-        "standard error."
+        f"The model {best.name} is hardly ahead of {', '.join(near)} on labels that they had not seen: the "
+        "lead may be chance."
     ]
 
 

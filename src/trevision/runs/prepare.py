@@ -203,7 +203,12 @@ def prepare(dataset: Dataset, settings: Settings, accelerator: str = "cpu") -> t
     if settings.trusted or settings.reading.trusts_rows:
         if dataset.trusted_x is None:
             raise DataError(f"trusted must be left out for {dataset.name}: it has no clean validation labels")
-        data = replace(data, trusted_x=dataset.trusted_x, trusted_y=dataset.trusted_y)
+        data = replace(
+            data,
+            trusted_x=dataset.trusted_x,
+            trusted_y=dataset.trusted_y,
+            trusted_is_learnt=settings.reading.trusts_rows,
+        )
     return data, truth
 
 

@@ -60,7 +60,7 @@ class Settings:
     """A .safetensors or .pth file of torchvision's weights that the network starts from."""
     trusted: bool = False
     """Select epochs by the clean validation labels that come with the data (clothing1m). Rows of
-    clean_column and clean_source are always used like this."""
+    clean_column and clean_source are learnt from, or select epochs, without it."""
     models: Models = field(default_factory=Models)
     options: Options = field(default_factory=Options)
     reading: Reading = field(default_factory=Reading)

@@ -94,7 +94,7 @@ class Evaluation:
     @property
     def select_by(self) -> str | None:
         """The metric whose minimum selects an epoch; None takes the last epoch."""
-        if self.trusting and self.data.trusted_x is not None:
+        if self.trusting and self.data.trusted_x is not None and self.data.train_known is None:
             return "trusted_error"
         return None if self.criterion == "last" else f"noisy_validation_{self.criterion}"
 

@@ -41,7 +41,8 @@ class Batch:
     """The input of a step: rows, their noisy labels, their row numbers, and the epoch.
 
     `weights` (n,) say how often each row counts, on average once over the training rows; None: once.
-    `targets` (n, C) are P(clean), if it is to be learnt instead of the labels.
+    `targets` (n, C) are P(clean), if it is to be learnt instead of the labels. `known` (n,) says of which
+    rows the labels are known to be right; None: of none.
     """
 
     x: Tensor
@@ -50,6 +51,7 @@ class Batch:
     epoch: int
     weights: Tensor | None = None
     targets: Tensor | None = None
+    known: Tensor | None = None
 
     def mean(self, loss: Callable[..., Tensor], *given: Any) -> Tensor:
         """The mean of `loss(*given)` over the rows, each counted by its weight: a scalar.
@@ -241,6 +243,7 @@ class _Training:
             self.weights = self.fabric.to_device(self.weights * (len(self.weights) / self.weights.sum()))
         if self.targets is not None:
             self.targets = self.fabric.to_device(self.targets)
+        self.known = None if data.train_known is None else self.fabric.to_device(data.train_known)
         self.augmentation = stage.phase.augmentation or data.augmentation
         self.batches = math.ceil(len(self.x) / stage.phase.batch_size)
         steps = stage.phase.average * self.batches
@@ -296,7 +299,8 @@ class _Training:
         for rows, mine, images in zip(whole, own, samples, strict=True):
             weights = None if self.weights is None else self.weights[mine]
             targets = None if self.targets is None else self.targets[mine]
-            batch = Batch(images.to(fabric.device), self.labels[mine], mine, epoch, weights, targets)
+            known = None if self.known is None else self.known[mine]
+            batch = Batch(images.to(fabric.device), self.labels[mine], mine, epoch, weights, targets, known)
             yield batch, len(mine) * fabric.world_size / len(rows)
 
     def state(self) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,8 +70,9 @@ def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-tru
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
     keep_freed_memory()
-    with warnings.catch_warnings():
-        # Fabric warns about every GPU it does not use, but the user chose the devices.
+    with warnings.catch_warnings(), _silent(logging.getLogger("lightning_fabric")):
+        # Fabric warns about every GPU it does not use, but the user chose the devices; and it tells the
+        # precision, which result.json has.
         warnings.filterwarnings("ignore", category=UserWarning, module="lightning_fabric")
         try:
             fabric = Fabric(
@@ -83,6 +87,17 @@ def launch(accelerator: str = "auto", devices: int = 1, precision: Any = "32-tru
             ) from None
         fabric.launch()
     return fabric
+
+
+@contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    """Only warnings of a logger."""
+    before = logger.level
+    logger.setLevel(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def is_cpu(accelerator: str) -> bool:

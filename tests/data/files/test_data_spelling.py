@@ -129,6 +129,7 @@ def test_typing_errors_are_those_of_a_search_through_all_pairs():
     ("labels", "says"),
     [
         (list(range(1, 101)) * 3, "100 different numbers from 1 to 100"),
+        ([*range(101), *range(40, 90)] * 3, "101 different numbers from 0 to 100"),
         ([value / 7 for value in range(40)] * 3, "40 different numbers from 0 to 5.57143"),
         ([value / 4 for value in range(31)] * 2, "31 different numbers from 0 to 7.5"),
         (["a;c;f", "a;c", "c;f", "f", "a"] * 9, "lists of labels, such as 'a;c;f', in 27 rows"),
@@ -152,6 +153,7 @@ def test_scores_and_lists_are_refused_with_what_to_do(labels, says, tmp_path):
         list(range(10)) * 5,
         list(range(1, 21)) * 5,
         list(range(100)) * 3,  # 0, 1, 2, ... without a gap are codes of classes
+        list(range(101)) * 3,  # also 0 to 100, if each is as frequent as the others
         [value / 2 for value in range(2, 11)] * 4,
         [f"{number:05d}" for number in range(50)] * 2,
         ["Cat, domestic", "Dog, domestic", "Dog, wild", "none"] * 9,
@@ -160,6 +162,13 @@ def test_scores_and_lists_are_refused_with_what_to_do(labels, says, tmp_path):
 )
 def test_classes_that_look_a_little_like_scores_or_lists_are_classes(labels, tmp_path):
     assert len(load_arrays(str(table_of(labels, tmp_path)), Reading()).class_names) == len(set(labels))
+
+
+def test_a_column_called_like_a_score_holds_no_codes(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(200.0), "credit_score": np.arange(200) % 40})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(DataError, match="'credit_score' holds 40 different numbers from 0 to 39"):
+        load_arrays(str(tmp_path / "t.csv"), Reading(label_column="credit_score"))
 
 
 def test_arrays_of_scores_are_refused_and_codes_of_many_classes_are_not(tmp_path):
@@ -212,6 +221,32 @@ def test_a_column_that_differs_in_one_row_is_no_copy(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     columns = load_arrays(str(tmp_path / "t.csv"), Reading(label_column="status")).preprocessing.columns
     assert {"copy", "code"} <= {column.name for column in columns}
+
+
+def test_columns_called_like_the_label_may_differ_in_a_few_rows_that_were_corrected_since(tmp_path):
+    """One-hot codes made before some labels were corrected, or misspelt, tell all the other labels still."""
+    frame = pd.read_csv(leaky(tmp_path)).drop(columns=["copy", "code"])
+    frame["status_old"] = frame.status
+    frame.loc[100:102, "status"] = "fxo"
+    frame.loc[103:104, "status"] = np.where(frame.status[103:105] == "dog", "fox", "dog")
+    frame["first"] = 1 - frame.label_cat  # not called like a class
+    frame.loc[107, "first"] = frame.label_cat[107]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dataset = load_arrays(str(tmp_path / "t.csv"), Reading(label_column="status"))
+    assert [column.name for column in dataset.preprocessing.columns] == ["weight", "heavy", "first"]
+    told = " ".join(dataset.notes)
+    assert "Columns 'label_cat', 'label_dog', 'label_fox' are not used: they tell the label" in told
+    assert "Column 'status_old' is not used: it is in 99.3% of the rows a copy of the label" in told
+
+
+def test_columns_made_from_the_label_are_found_again_after_a_review(tmp_path):
+    """A third of the labels was corrected, and says so; the one-hot codes are as before."""
+    frame = pd.read_csv(leaky(tmp_path)).drop(columns=["copy", "code"])
+    frame["checked"] = np.where(frame.index % 3 == 0, "yes", "no")
+    frame.loc[frame.checked == "yes", "status"] = frame.status.map({"cat": "dog", "dog": "fox", "fox": "cat"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dataset = load_arrays(str(tmp_path / "t.csv"), Reading(label_column="status", clean_column="checked"))
+    assert [column.name for column in dataset.preprocessing.columns] == ["weight", "heavy"]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "a.npz", "folder"])

@@ -27,6 +27,9 @@ from trevision.files import DataError
         (["1", "2.5", None, " 3e2 "], "number"),
         (["1"] * 99 + ["unknown"], "number"),
         (["1"] * 9 + ["unknown"] * 9, "category"),
+        (["01067", "10115", "80331"] * 9, "category"),  # postal codes
+        (["07", "12", "7"], "number"),
+        ([f"{number:05d}" for number in range(30)], "ignored"),
         (["yes", "no", "Yes", None], "boolean"),
         (["True", "False"], "boolean"),
         (["2024-01-31", "2023-12-01"], "date"),

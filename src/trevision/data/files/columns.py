@@ -72,6 +72,10 @@ def recognise(name: str, values: pa.Array | pa.ChunkedArray, *, decimal_comma: b
 
 
 def _recognise_words(name: str, present: pa.Array, decimal_comma: bool) -> Column:
+    if _are_codes(present):
+        if pc.count_distinct(present).as_py() <= max(2, DISTINCT * len(present)):
+            return Column(name, "category")
+        return Column(name, "ignored", reason="has a different value in most rows")
     if np.isfinite(_parsed(present)).mean() >= FITTING:
         return Column(name, "number")
     if decimal_comma and np.isfinite(_parsed(_with_points(present))).mean() >= FITTING:
@@ -89,6 +93,15 @@ def _recognise_words(name: str, present: pa.Array, decimal_comma: bool) -> Colum
             return Column(name, "ignored", reason=f"looks like text; use it with --text-column {name!r}")
         return Column(name, "ignored", reason="has a different value in most rows")
     return Column(name, "category")
+
+
+def _are_codes(present: pa.Array) -> bool:
+    """Whether digits are no numbers: all of one length and some with a leading zero, as postal codes are."""
+    trimmed = pc.utf8_trim_whitespace(present)
+    lengths = pc.unique(pc.utf8_length(trimmed))
+    if len(lengths) != 1 or lengths[0].as_py() < 2 or not pc.all(pc.utf8_is_digit(trimmed)).as_py():
+        return False
+    return bool(pc.any(pc.starts_with(trimmed, "0")).as_py())
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -80,7 +80,7 @@ def class_column(
         return labels, notes
     counts = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.names)).tolist()
     if column is not None:
-        targets.check(labels.names, counts, f"{where}: column {column!r}")
+        targets.check(labels.names, counts, f"{where}: column {column!r}", column)
     codes, names, merged = spelling.merge(labels.names, counts)
     if len(names) == 1 and merged:
         raise DataError(f"{where}: holds one class alone. {spelling.note_of(merged)}")

@@ -17,6 +17,8 @@ FEWEST_ROWS = 20
 """With fewer rows, a column may agree with the label by chance."""
 MOSTLY_THERE = 0.9
 """The share of rows in which a copy of the label must have a value."""
+NEARLY = 0.98
+"""The share of rows in which a column that is called like the label must agree with it to be made from it."""
 RARE = 0.1
 """A class with a smaller share of the rows that a class has on average may be a typing error."""
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|pk|idx|index|rowid|nr)$", re.IGNORECASE)
@@ -27,7 +29,8 @@ def leaks(sample: pa.Table, label: str, columns: Sequence[str], as_written: bool
     """Columns that are made from the label, and what they are, for a note.
 
     A feature that agrees with labels of which some are wrong, in every single row, was made from them: a copy
-    of the label or its code, or columns that each mark the rows of one class (one-hot codes).
+    of the label or its code, or columns that each mark the rows of one class (one-hot codes). A column that
+    is called like the label or its class may differ in a few rows, whose label was perhaps corrected since.
 
     Parameters
     ----------
@@ -51,17 +54,23 @@ def leaks(sample: pa.Table, label: str, columns: Sequence[str], as_written: bool
         there = (codes >= 0) & (values >= 0)
         if there.sum() < max(FEWEST_ROWS, MOSTLY_THERE * (codes >= 0).sum()) or len(value_names) < 2:
             continue
-        pairs = np.unique(codes[there] * len(value_names) + values[there])
-        classes, value_of = np.divmod(pairs, len(value_names))
-        if len(np.unique(classes)) < len(classes):
+        there &= common[codes]
+        table = np.zeros((len(names), len(value_names)), dtype=np.int64)
+        np.add.at(table, (codes[there], values[there]), 1)
+        classes = np.flatnonzero(table.any(axis=1))
+        value_of = table[classes].argmax(axis=1)
+        share = table.max(axis=1).sum() / max(1, there.sum())
+        if share < NEARLY:
             continue  # rows of one class have different values
-        value_of = value_of[common[classes]]
         classes_of_value = np.bincount(value_of, minlength=len(value_names))
+        exact = share == 1
         if (classes_of_value <= 1).all():
-            found[column] = "is a copy of the label, or a code for it"
+            if exact or _is_called(column, label):
+                found[column] = f"is {_nearly(share)}a copy of the label, or a code for it"
         elif len(value_names) == 2 and classes_of_value.min() == 1:
-            classes = classes[common[classes]]
-            marks[column] = int(classes[np.argmax(classes_of_value[value_of] == 1)])
+            code = int(classes[np.argmax(classes_of_value[value_of] == 1)])
+            if exact or _is_called(column, label) or _is_called(column, names[code]):
+                marks[column] = code
     for column, code in marks.items():
         others = set(marks.values()) - {code}
         if others or key(names[code]) in key(column) or key(label) in key(column):
@@ -93,6 +102,16 @@ def identifies(name: str, values: pa.ChunkedArray) -> bool:
         present = pc.utf8_trim_whitespace(present)
         return bool(pc.all(pc.match_substring_regex(present, r"^\d+(\.0*)?$")).as_py())
     return pa.types.is_integer(present.type)
+
+
+def _is_called(column: str, name: str) -> bool:
+    """Whether a column's name has a name in it, as a whole word."""
+    word = re.escape(key(name))
+    return bool(word and re.search(rf"(?:^|[\W_]){word}(?:$|[\W_])", key(column)))
+
+
+def _nearly(share: float) -> str:
+    return "" if share == 1 else f"in {share:.1%} of the rows "
 
 
 def _codes(

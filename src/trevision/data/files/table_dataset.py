@@ -14,7 +14,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from trevision.data.dataset import Dataset, SourceRows
-from trevision.data.files.columns import DATE_PARTS, Column, plain, recognise
+from trevision.data.files.columns import DATE_PARTS, Column, booleans, plain, recognise
 from trevision.data.files.labels import (
     class_column,
     counted,
@@ -240,6 +240,10 @@ def _columns_that_tell(table: Table, sample: pa.Table, roles: Roles, reading: Re
         for number, name in enumerate(table.columns)
         if number not in roles.columns and not {name, table.header[number]} & kept
     ]
+    if roles.clean is not None:
+        # Labels that were corrected no longer agree with columns that were made from them.
+        known = booleans(sample.column(table.columns[roles.clean]))
+        sample = sample.filter(pa.array(~(known == 1)))
     return leaks(sample, table.columns[roles.label], others, reading.labels_as_written)
 
 

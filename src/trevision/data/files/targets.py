@@ -11,15 +11,25 @@ from trevision.files import DataError
 
 MANY_LEVELS = 30
 """From how many different numbers on a column is a score or an amount and not a set of classes."""
+PERCENT = 101
+"""The levels of whole numbers from 0 to 100."""
+EVEN = 1.1
+"""Rows of the most frequent level by those of the rarest, below which levels are balanced, as classes are."""
 SEPARATORS = (";", "|", ",")
 SHARED = 0.6
 """The share of the parts of lists that must come in other labels too for these to be lists of labels."""
+_SCORE = re.compile(
+    r"(?:^|[\W_])(?:score|rating|grade|points?|percent(?:age|ile)?|pct|age|years?|price|amount|count|number|"
+    r"votes|quantity|level|rank)s?(?:$|[\W_])",
+    re.IGNORECASE,
+)
+"""A column of whole numbers that is called so holds no codes."""
 _CODE = re.compile(r"-?0\d")
 """007 is a name."""
 _BRACKETS = re.compile(r"[\[\](){}\"']")
 
 
-def check(names: Sequence[str], counts: Sequence[int], where: str) -> None:
+def check(names: Sequence[str], counts: Sequence[int], where: str, column: str = "") -> None:
     """Raise a DataError for labels that are no classes. The message says what to do.
 
     Parameters
@@ -28,9 +38,11 @@ def check(names: Sequence[str], counts: Sequence[int], where: str) -> None:
         The different labels, and the rows of each.
     where
         The file and the column; begins the line.
+    column
+        The column's name, if it has one.
     """
     numbers = [_number(name) for name in names]
-    if len(names) >= MANY_LEVELS and None not in numbers and not _are_codes(names):
+    if len(names) >= MANY_LEVELS and None not in numbers and not _are_codes(names, counts, column):
         known = [number for number in numbers if number is not None]
         raise DataError(
             f"{where} holds {len(names):,} different numbers from {min(known):g} to {max(known):g}, like "
@@ -59,9 +71,15 @@ def _number(name: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _are_codes(names: Sequence[str]) -> bool:
-    """Whether whole numbers are codes that a program gave to classes: 0, 1, 2, ... without a gap."""
-    return set(names) == {str(number) for number in range(len(names))}
+def _are_codes(names: Sequence[str], counts: Sequence[int], column: str) -> bool:
+    """Whether whole numbers are codes that a program gave to classes: 0, 1, 2, ... without a gap.
+
+    A score may have every value too. Its column is called so, or it goes from 0 to 100, and not each value
+    has the same number of rows.
+    """
+    if set(names) != {str(number) for number in range(len(names))} or _SCORE.search(column):
+        return False
+    return len(names) != PERCENT or max(counts) < EVEN * min(counts)
 
 
 def _lists(names: Sequence[str], separator: str) -> list[int]:

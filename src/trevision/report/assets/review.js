@@ -169,7 +169,13 @@
     const options = [...counts].sort((a, b) => a[0] - b[0]).map(([code, n]) => new Option(`${classes[code]} (${n})`, code));
     byId(id).replaceChildren(new Option("any", ""), ...options);
   };
+  // Where the window is narrow, search and filters stay folded until they are asked for.
+  const showTools = (shown) => {
+    byId("tools").classList.toggle("open", shown);
+    byId("tools-open").setAttribute("aria-expanded", String(shown));
+  };
   const setFilters = (given, suggested) => {
+    if (given !== "" || suggested !== "") showTools(true);
     byId("filter-given").value = given;
     byId("filter-suggested").value = suggested;
     byId("filter-state").value = "all";
@@ -337,7 +343,10 @@
     if (key === "u" || key === "z") undo();
     else if (key === "b") openBulk();
     else if (key === "g" && byId("as-grid")) byId("as-grid").click();
-    else if (key === "/") byId("search").focus();
+    else if (key === "/") {
+      showTools(true);
+      byId("search").focus();
+    }
     else if (key in letters && view.length) act(view[cursor], letters[key]);
     else if (event.key in moves() && (event.key.startsWith("Arrow") || target.closest(".suspect"))) {
       moveTo(cursor + moves()[event.key]);
@@ -354,6 +363,7 @@
     moveTo(cursor);
   });
 
+  byId("tools-open").addEventListener("click", () => showTools(!byId("tools").classList.contains("open")));
   byId("undo").addEventListener("click", undo);
   byId("clear-filters").addEventListener("click", () => setFilters("", ""));
   byId("search").addEventListener("input", select);

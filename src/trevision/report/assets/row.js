@@ -63,8 +63,10 @@ const rowBuilder = (data) => {
   const usualOf = (column, index) => {
     const { given, suggested } = labelsOf(index);
     const [expected, held] = [fields.usual[column][suggested], fields.usual[column][given]];
-    if (!expected || !held) return [];
-    const told = make("span", "usual", `${suggested}: ${expected} · ${given}: ${held}`);
+    // Of a class whose rows are all suspects, nothing is usual.
+    const known = [[suggested, expected], [given, held]].filter(([, value]) => value);
+    if (!known.length) return [];
+    const told = make("span", "usual", known.map(([name, value]) => `${name}: ${value}`).join(" · "));
     told.title = "Usual in rows labelled so: the median, or the most frequent value with its share";
     return [" ", told];
   };

@@ -46,7 +46,7 @@ ROWS_SHOWN = 10
 
 TRUST_IF_UNEVEN, TRUST_IF_EVEN = 0.5, 0.1
 TRUST_IF_TOO_LOW = 0.5
-TRUST_IF_WIDE, TRUST_IF_NOT_TOLD = 0.25, 0.1
+TRUST_IF_WIDE, TRUST_IF_NOT_TOLD, TRUST_IF_TWO_CLASSES = 0.25, 0.1, 0.1
 """The weight of T in the order of suspects: where the count is told, and T is uneven or not; where T misses
 mistakes; where T may be off, but tells a clear pattern. docs/panel.md has what they were chosen by."""
 
@@ -327,8 +327,10 @@ def _trust(count: Count, transition: FloatArray) -> float:
     uneven = unevenness(transition)
     if count.told and not count.is_wide:
         return TRUST_IF_UNEVEN if uneven >= UNEVEN else TRUST_IF_EVEN
-    if uneven < VERY_UNEVEN or len(transition) == 2:
+    if uneven < VERY_UNEVEN:
         return 0.0
+    if len(transition) == 2:
+        return TRUST_IF_TWO_CLASSES if count.told else 0.0
     return TRUST_IF_WIDE if count.told else TRUST_IF_NOT_TOLD
 
 

@@ -29,6 +29,7 @@ MORE = {
     "predict": "Predict clean labels of new rows with the model of a run.",
     "score": "Score the model of a run on rows with noisy labels.",
     "estimate": "Estimate how labels go wrong, from any model's probabilities.",
+    "doctor": "Say what is installed, on what machine, and whether it works.",
 }
 
 LABORATORY = {
@@ -206,7 +207,6 @@ def overview() -> str:
             "  the laboratory:",
             *lines(LABORATORY),
             "",
-            "trevision COMMAND --help lists its flags, with examples.",
-            "trevision --print-completion bash (or zsh, tcsh) prints a shell completion.",
+            "COMMAND --help lists its flags; --print-completion bash (zsh, tcsh) completes.",
         ]
     )

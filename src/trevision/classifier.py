@@ -19,7 +19,7 @@ from torch import nn
 from trevision.arguments import answer_table, check_given, check_weights
 from trevision.callbacks import Callback, Several, check_callbacks
 from trevision.data.files.arrays import codes_in, encode_labels
-from trevision.data.noisy import split
+from trevision.data.noisy import split, vanished
 from trevision.data.rows import Rows
 from trevision.estimation import Answers
 from trevision.fitted import FittedClassifier, Network, rows_to_learn_from
@@ -319,6 +319,7 @@ class TRevisionClassifier(FittedClassifier):
         except BaseException:
             watch.end(None)
             raise
+        self.warnings_ = [*self.warnings_, *vanished(data, self.classes_)]
         watch.end(self._summary())
         self.shape_ = tuple(x.shape[1:])
         return self

@@ -182,7 +182,9 @@ def render(
     pairs = class_pairs(run.noise, listed)
     fields = None if evidence.fields is None else _within_budget(evidence.fields)
     trained = bool(run.history) and "correction" not in run.result  # other models have no epochs to draw
-    selected = (run.result["selected_stage"], run.result["selected_epoch"]) if trained else None
+    selected = None
+    if trained and {"selected_stage", "selected_epoch"} <= run.result.keys():
+        selected = (run.result["selected_stage"], run.result["selected_epoch"])
     return fill(
         "page.html",
         SCRIPTS,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trevision.data.files.reading import kind_of
 from trevision.data.sources import SOURCES
+from trevision.files import DataError
 from trevision.forms import check_form
 
 Files = Mapping[str, Mapping[str, str]]
@@ -40,12 +41,12 @@ def check_files(files: Files, config: Path = Path("config.json")) -> None:
 
 
 def check_unchanged(files: Files, config: Path = Path("config.json")) -> None:
-    """Raise a ValueError for a file of the run with this config that has changed since the run began."""
+    """Raise a DataError for a file of the run with this config that has changed since the run began."""
     check_files(files, config)
     for name, known in files.items():
         path = _path(located(name, files))
         if path.exists() and _digest(path) != known["sha256"]:
-            raise ValueError(
+            raise DataError(
                 f"{name} has changed since the run was begun, so its rows are no longer the run's; "
                 "fit again into another folder"
             )

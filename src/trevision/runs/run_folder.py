@@ -250,7 +250,7 @@ class RunFolder:
         size = len(self.card.classes)
         probs, labels, rows, folds = (arrays[name] for name in needed)
         fit = (
-            *(probs.dtype.kind == "f", probs.shape == (len(labels), size), len(labels) == len(rows) > 0),
+            *(probs.dtype.kind == "f", probs.shape == (labels.size, size), labels.size == rows.size > 0),
             *(labels.ndim == rows.ndim == 1, labels.dtype.kind in "iu", rows.dtype.kind in "iu"),
             *(folds.ndim == 0, folds.dtype.kind in "iu"),
         )

@@ -98,7 +98,9 @@ def parquet_blocks(
                 arrays = [
                     _plain(column, field.type) for column, field in zip(part.columns, wanted, strict=True)
                 ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+                whole = pa.RecordBatch.from_arrays(arrays, schema=wanted)
+                whole.validate(full=True)  # a text that is not in UTF-8 is told of here, not by who shows it
+                yield whole
 
 
 def _plain(column: pa.Array, type_: pa.DataType) -> pa.Array:

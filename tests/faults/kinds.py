@@ -38,6 +38,10 @@ class Tally:
             self.lost.append(wrong)
 
 
+_MADE: dict[Callable[[Path], None], Path] = {}
+"""What several commands need is made once."""
+
+
 class Place:
     """A command, the folder it begins with, what it leaves if nothing happens, and how long that takes."""
 
@@ -45,20 +49,11 @@ class Place:
         self.command = command
         home = scratch / command.name.replace(" ", "-")
         self.template, self.folder = home / "template", home / "work"
-        self.template.mkdir(parents=True)
-        ready = os.fork()
-        if not ready:
-            status = 1
-            try:
-                os.chdir(self.template)
-                with open(os.devnull, "w") as nothing:
-                    os.dup2(nothing.fileno(), 1)
-                    command.ready(self.template)
-                status = 0
-            finally:
-                os._exit(status)
-        if os.waitpid(ready, 0)[1]:
-            raise SystemExit(f"{command.name}: what it needs could not be made")
+        made = _MADE.setdefault(command.ready, self.template)
+        if made is self.template:
+            self._make()
+        else:
+            shutil.copytree(made, self.template)
         for _ in range(2):  # the second time with everything imported, which is as the faults find it
             fresh(self.template, self.folder)
             began = time.monotonic()
@@ -70,6 +65,23 @@ class Place:
                     import_module(name)
         self.expected, self.seconds = content(self.folder, command.left_out), done.seconds
         self.before = content(self.template, command.left_out)
+
+    def _make(self) -> None:
+        """Make what the command needs, in a child."""
+        self.template.mkdir(parents=True)
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                os.chdir(self.template)
+                with open(os.devnull, "w") as nothing:
+                    os.dup2(nothing.fileno(), 1)
+                    self.command.ready(self.template)
+                status = 0
+            finally:
+                os._exit(status)
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit(f"{self.command.name}: what it needs could not be made")
 
     def wrong(self, ended: Ended, may_be_silent: bool = False) -> str | None:
         """What was lost: None if the same command now gives the same bits, and its end was clear."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trevision.data.files.image_lists import is_image
 from trevision.files import TrevisionError
 
 RUN_FILES = (
@@ -35,6 +34,10 @@ def check_output(out: Path, *inputs: Path | str | None) -> None:
         if read is None or not read.exists() or not out.exists():
             continue
         if read.is_dir():
+            from trevision.data.files.image_lists import (
+                is_image,
+            )  # imports pyarrow, which `estimate` needs not
+
             lost = is_image(out.name) and out.resolve().is_relative_to(read.resolve())
         else:
             lost = _is_same(out, read)

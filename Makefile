@@ -2,13 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs pictures bench fuzz clean
+.PHONY: demo test test-long lint docs pictures bench fuzz clean
 
 demo: .venv/.installed
 	$(BIN)/trevision demo
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n 2
+
+# Kills, full disks, folders that vanish: make test-long KILLS=200. Prints what was lost, which must be nothing.
+KILLS ?= 200
+test-long: .venv/.installed-dev
+	$(BIN)/python tests/faults/__main__.py --kills $(KILLS)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trevision.noise import FloatArray, IntArray, detached
+from trevision.noise import FloatArray, IntArray, detached, refuse_masked
 
 MISSING = -1
 """The code of an answer that was not given; among labels that are numbers, -1 says the same."""
@@ -32,6 +32,24 @@ def check_weights(sample_weight: Any, count: int) -> FloatArray | None:
     if not weights.any():
         raise ValueError("sample_weight must have at least one non-zero weight, got only zeros")
     return weights
+
+
+def check_given(X: Any, y: Any, names: tuple[str, str] = ("X", "y")) -> None:
+    """Raise a ValueError for masked values, and for labels that would lose a letter as an array."""
+    for values, name in zip((X, y), names, strict=True):
+        refuse_masked(values, name)
+    refuse_zero_bytes(y, names[1])
+
+
+def refuse_zero_bytes(labels: Any, name: str) -> None:
+    """Raise a ValueError for texts that end in a zero byte: numpy drops it, and joins "a" and "a\\0"."""
+    if not isinstance(labels, list | tuple) and getattr(getattr(labels, "dtype", None), "kind", "") != "O":
+        return  # an array of texts has lost it already
+    for row, label in enumerate(labels if getattr(labels, "ndim", 1) == 1 else ()):
+        if isinstance(label, str) and label.endswith("\0"):
+            raise ValueError(
+                f"{name} must not hold labels that end in a zero byte, got {label!r} in row {row}; strip them"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 from torch import nn
 
-from trevision.arguments import answer_table, check_weights
+from trevision.arguments import answer_table, check_given, check_weights
 from trevision.callbacks import Callback, Several, check_callbacks
 from trevision.data.files.arrays import codes_in, encode_labels
-from trevision.data.noisy import split
+from trevision.data.noisy import split, vanished
 from trevision.data.rows import Rows
 from trevision.estimation import Answers
 from trevision.fitted import FittedClassifier, Network, rows_to_learn_from
@@ -242,6 +242,7 @@ class TRevisionClassifier(FittedClassifier):
             raise TypeError(f"prior must be a Prior or None, got {self.prior!r}; write Prior(symmetric=True)")
         callbacks = check_callbacks(self.callbacks)
         X, y, self.dataset_columns_ = read_labelled(X, y, columns, numeric=True)
+        check_given(X, y)
         table = answer_table(y, _num_samples(X)) if hasattr(X, "__len__") or issparse(X) else None
         if table is None:
             check_options(options, self.method)
@@ -318,6 +319,7 @@ class TRevisionClassifier(FittedClassifier):
         except BaseException:
             watch.end(None)
             raise
+        self.warnings_ = [*self.warnings_, *vanished(data, self.classes_)]
         watch.end(self._summary())
         self.shape_ = tuple(x.shape[1:])
         return self

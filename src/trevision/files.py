@@ -6,6 +6,7 @@ The bottom room: it knows nothing of labels or noise.
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
 import json
 import math
@@ -98,34 +99,113 @@ def shown(text: str) -> str:
     )
 
 
+class DiskFull(TrevisionError, OSError):
+    """A disk without room for a file."""
+
+    code = "disk-full"
+
+
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     """Call `write` on a temporary file beside `path`, then move it there in one step.
 
-    A symbolic link stays, and the file that it names is replaced. A pipe or a device cannot be replaced:
-    it is written to, once everything is ready.
+    A symbolic link is replaced by the file: what it names stays as it is. A pipe or a device cannot be
+    replaced: it is written to, once everything is ready.
+
+    Raises
+    ------
+    DiskFull
+        If the disk has no room. What was at `path` before is then as it was.
     """
-    path = path.resolve()
     if path.is_dir():
         raise IsADirectoryError(f"{path}: must be a file to write, but is a folder")
-    if path.exists() and not path.is_file():
-        with tempfile.TemporaryDirectory() as folder:
-            ready = Path(folder) / path.name
-            write(ready)
-            with ready.open("rb") as source, path.open("wb") as target:
-                shutil.copyfileobj(source, target)
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    with _told_if_full(path):
+        if is_stream(path):
+            with tempfile.TemporaryDirectory() as folder:
+                ready = Path(folder) / path.name
+                write(ready)
+                _write_into(path, ready)
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            # mkstemp makes private files; the result gets the permissions an ordinary file would have.
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is a pipe or a device, or names one as /dev/stdout does, so that nothing is replaced."""
+    if not path.is_symlink():
+        return path.exists() and not path.is_file()
+    # Only links of the system are followed: /dev/stdout, /dev/fd/3. That of a user might lead anywhere.
+    return Path(os.path.abspath(path)).parts[1:2] in (("dev",), ("proc",))
+
+
+def _write_into(path: Path, ready: Path) -> None:
     try:
-        write(temporary)
-        # mkstemp makes private files; the result gets the permissions an ordinary file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise TrevisionError(
+            f"{path} is a pipe that nobody reads; start its reader first, or write to a file", path=path
+        ) from None
+    os.set_blocking(handle, True)
+    with ready.open("rb") as source, open(handle, "wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of the errors of a disk that is full, of a quota, and of a limit on the size of files."""
+FULL_IN_WORDS = ("No space left", "Disk quota exceeded", "File too large", " requested and ")
+"""What errors without a number say of it; the last is numpy's: 1000 requested and 109 written."""
+SAFE = "what is finished is kept: make room, and give the same command again"
+
+
+@contextmanager
+def _told_if_full(path: Path) -> Iterator[None]:
+    """Errors of a disk without room become a `DiskFull` that names the disk, and says what is safe."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, DiskFull) or not is_full(error, path.parent):
+            raise
+        raise DiskFull(
+            f"{path} cannot be written: the disk at {mount_of(path.parent)} is full, or a limit on the size "
+            f"of files is reached ({free_bytes(path.parent) >> 20:,} MB free). No file is left half written, "
+            f"and {SAFE}",
+            path=path,
+        ) from error
+
+
+def is_full(error: Exception, folder: Path) -> bool:
+    """Whether an error says that a disk has no room. Libraries that write say so in words of their own."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return True
+    if any(text in str(error) for text in FULL_IN_WORDS):
+        return True
+    # torch says only that its writer failed.
+    return isinstance(error, RuntimeError) and "write" in str(error) and free_bytes(folder) < 2**20
+
+
+def free_bytes(folder: Path) -> int:
+    """The room on the disk of a folder; 0 if it cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+def mount_of(folder: Path) -> Path:
+    """Where the disk of a folder is mounted."""
+    folder = Path(os.path.abspath(folder))
+    return next((each for each in (folder, *folder.parents) if os.path.ismount(each)), folder)
 
 
 DEEPEST_JSON = 64
@@ -134,6 +214,8 @@ DEEPEST_JSON = 64
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an error names the file."""
+    if is_stream(path):
+        raise DamagedFile(f"{path} must be a file, but is a pipe or a device", path=path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

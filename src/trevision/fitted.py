@@ -24,6 +24,7 @@ from trevision.foreign import ScoresDataSets, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.methods.schedules import Schedule, colour_network
 from trevision.networks.choose import choose
+from trevision.noise import refuse_masked
 from trevision.training.evaluate import class_probs
 from trevision.training.model import NoisyLabelModel
 from trevision.training.model_files import CUSTOM_NETWORK, ModelCard, load_model, save_model
@@ -245,6 +246,7 @@ class FittedClassifier(ScoresDataSets, ClassifierMixin, BaseEstimator):  # type:
     def _checked_rows(self, X: Any, name: str) -> torch.Tensor | SparseRows:
         """Rows like those of `fit`, to be predicted or trusted."""
         X = read_rows(X, self.dataset_columns_, numeric=True, name=name)
+        refuse_masked(X, name)
         return rows_to_learn_from(
             validate_data(self, X, reset=False, accept_sparse="csr", allow_nd=True), name
         )

@@ -225,6 +225,19 @@ def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: f
     return matrix
 
 
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise a ValueError for an array with masked values, which would be taken for what lies under the mask.
+
+    >>> refuse_masked(np.ma.masked_equal([1, 2], 0), "y")
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
+        raise ValueError(
+            f"{name} must have a value in every row, got a masked one in row {row}; drop such rows, or write "
+            f"{name}.filled()"
+        )
+
+
 def detached(values: Any) -> Any:
     """A tensor as numpy can read it, though it is being learnt or lies elsewhere; anything else as it is.
 

@@ -11,7 +11,16 @@ import pytest
 
 import trevision
 from trevision import cli
-from trevision.files import LONGEST_MESSAGE, Busy, DamagedFile, DataError, TooLarge, TrevisionError, locked
+from trevision.files import (
+    LONGEST_MESSAGE,
+    Busy,
+    DamagedFile,
+    DataError,
+    DiskFull,
+    TooLarge,
+    TrevisionError,
+    locked,
+)
 from trevision.runs.fit import held
 from trevision.runs.run_folder import LOCK_FILE
 
@@ -29,7 +38,7 @@ def say(monkeypatch, capsys, error: BaseException) -> tuple[int, list[str]]:
 
 
 def test_every_error_of_a_user_is_one_type_with_a_code_of_its_own():
-    kinds = (TrevisionError, DataError, DamagedFile, TooLarge, Busy)
+    kinds = (TrevisionError, DataError, DamagedFile, TooLarge, Busy, DiskFull)
     assert all(issubclass(kind, trevision.TrevisionError) and issubclass(kind, ValueError) for kind in kinds)
     assert len({kind.code for kind in kinds}) == len(kinds)
     error = DamagedFile("a.npz: ends\nearly", path=Path("a.npz"), place="member x")
@@ -37,7 +46,7 @@ def test_every_error_of_a_user_is_one_type_with_a_code_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "error", [DataError("x.csv: is empty"), OSError(28, "No space left on device"), RuntimeError("no GPU")]
+    "error", [DataError("x.csv: is empty"), OSError(13, "Permission denied"), RuntimeError("no GPU")]
 )
 def test_a_mistake_of_the_user_or_a_limit_of_the_machine_is_one_line_and_status_2(monkeypatch, capsys, error):
     status, lines = say(monkeypatch, capsys, error)

@@ -89,9 +89,13 @@ def test_an_out_path_may_be_a_link_or_a_pipe_but_no_folder(copied, tmp_path, cap
     target = tmp_path / "target.csv"
     target.write_text("old")
     (tmp_path / "link.csv").symlink_to(target)
-    run("predict", tmp_path / "run", source, "--out", tmp_path / "link.csv")
-    assert (tmp_path / "link.csv").is_symlink()
-    assert len(rows_of(target)) == ROWS
+    with pytest.raises(SystemExit):
+        run("predict", tmp_path / "run", source, "--out", tmp_path / "link.csv")
+    assert "link.csv exists" in capsys.readouterr().err
+    run("predict", tmp_path / "run", source, "--force", "--out", tmp_path / "link.csv")
+    assert not (tmp_path / "link.csv").is_symlink()
+    assert len(rows_of(tmp_path / "link.csv")) == ROWS
+    assert target.read_text() == "old"  # what the link named is nobody's business
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     got: list[str] = []
@@ -99,13 +103,66 @@ def test_an_out_path_may_be_a_link_or_a_pipe_but_no_folder(copied, tmp_path, cap
     reader.start()
     run("predict", tmp_path / "run", source, "--out", pipe)
     reader.join(timeout=60)
-    assert got == [target.read_text()]
+    assert got == [(tmp_path / "link.csv").read_text()]
     assert pipe.is_fifo()
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
         run("predict", tmp_path / "run", source, "--out", tmp_path)
     assert stopped.value.code == 2
     assert "must be a file to write, but is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("report", "run", "--out"), "result.json"),
+        (("audit", "run", "--rows", "10", "--out"), "noise.json"),
+        (("issues", "run", "--bootstrap", "0", "--export"), "issues.csv"),
+        (("predict", "run", "data.csv", "--force", "--out"), "model.safetensors"),
+        (("apply", "run", "corrections.csv", "--out"), "issues.csv"),
+        (("estimate", "run/probabilities.npz", "--report"), "config.json"),
+        (("report", "run", "--out"), "../data.csv"),
+        (("apply", "run", "corrections.csv", "--out"), "../corrections.csv"),
+    ],
+)
+def test_no_command_writes_over_a_file_of_a_run_or_over_what_it_reads(
+    copied, words, name, monkeypatch, capsys
+):
+    monkeypatch.chdir(copied)
+    (copied / "corrections.csv").write_text("row,name,given,corrected,decision\n0,0,cat,dog,change\n")
+    before = {path: path.read_bytes() for path in (*(copied / "run").iterdir(), *copied.glob("*.csv"))}
+    with pytest.raises(SystemExit) as stopped:
+        run(*words, f"run/{name}")
+    assert stopped.value.code == 2
+    assert "out must not be" in capsys.readouterr().err
+    changed = [path.name for path, content in before.items() if path.read_bytes() != content]
+    assert set(changed) <= {"issues.csv", "issues.parquet", "noise.json"}  # which issues and report make anew
+    assert (copied / "run" / name).read_bytes() == before[(copied / "run" / name).resolve()]
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_neutralised_and_apply_reads_them(tmp_path, capsys):
+    frame = table("=1+1", "-2").assign(name=[f"@{row}" for row in range(ROWS)])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    run("fit", tmp_path / "data.csv", "--model", "linear", "--name-column", "name", "--out", tmp_path / "run")
+    run("issues", tmp_path / "run", "--bootstrap", "0")
+    run("predict", tmp_path / "run", tmp_path / "data.csv", "--out", tmp_path / "p.csv")
+    listed = rows_of(tmp_path / "run" / "issues.csv")
+    assert {line["given"] for line in listed} == {"'=1+1", "-2"}  # a number stays one
+    assert all(line["name"].startswith("'@") for line in listed)
+    predicted = rows_of(tmp_path / "p.csv")
+    assert {line["label"] for line in predicted} == {"'=1+1", "-2"}
+    assert predicted[0]["name"] == "'@0"
+    # The whole list, filled in for one row: what was escaped is read as it was.
+    wrong = next(line for line in listed if line["given"] == "-2")
+    with (tmp_path / "back.csv").open("w", newline="", encoding="utf-8") as file:
+        lines = csv.DictWriter(file, [*listed[0], "corrected"])
+        lines.writeheader()
+        lines.writerows(line | {"corrected": "'=1+1" if line is wrong else ""} for line in listed)
+    run("apply", tmp_path / "run", tmp_path / "back.csv", "--out", tmp_path / "cleaned.csv")
+    cleaned = rows_of(tmp_path / "cleaned.csv")
+    assert cleaned[int(wrong["row"])]["label"] == "=1+1"
+    assert sum(new["label"] != old for new, old in zip(cleaned, frame["label"], strict=True)) == 1
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize(

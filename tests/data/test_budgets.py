@@ -36,6 +36,37 @@ def small(monkeypatch):
     monkeypatch.setattr("trevision.data.files.parquet_files.UNPACKED_BYTES", 50_000)
 
 
+@pytest.mark.parametrize("kind", ["flat", "in lists", "a dictionary"])
+def test_one_huge_text_that_many_rows_of_a_parquet_file_repeat_is_not_expanded(tmp_path, kind):
+    text = pa.array(["x" * 1_000_000])
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), text)
+    if kind == "in lists":
+        repeated = pa.ListArray.from_arrays(pa.array(range(2001), pa.int32()), repeated)
+    pq.write_table(pa.table({"text": repeated}), tmp_path / "a.parquet", store_schema=kind == "a dictionary")
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    with pytest.raises(TooLarge, match="whose texts expand to more than"):
+        read_parquet(tmp_path / "a.parquet")
+    with pytest.raises(TooLarge, match="whose texts expand to more than"):
+        list(open_table(tmp_path / "a.parquet").blocks())
+    assert pa.default_memory_pool().max_memory() - before < 100_000_000
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_long_texts_come_in_shorter_blocks_and_are_all_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("trevision.data.files.parquet_files.BLOCK_TEXT_BYTES", 10_000)
+    texts = [f"{row}" * 500 for row in range(200)]
+    types = {"text": pa.array(texts), "kind": pa.array(["a", "b"] * 100).dictionary_encode()}
+    whole = pa.table(
+        types | {"tags": pa.array([["x", None]] * 200), "views": pa.array(texts, pa.string_view())}
+    )
+    pq.write_table(whole, tmp_path / "a.parquet")
+    blocks = list(open_table(tmp_path / "a.parquet").blocks())
+    assert len(blocks) > 20
+    assert pa.Table.from_batches(blocks).equals(whole)
+
+
 PICKLES = {
     "a far place in memory": b"\x80\x02]r\xff\xff\xff\x1fj\xff\xff\xff\x2f.",
     "long bytes": b"\x80\x04\x8e" + struct.pack("<Q", 1 << 33),

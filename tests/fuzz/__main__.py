@@ -1,8 +1,9 @@
 """Give every reader many damaged files: `make fuzz N=100000`.
 
-An escape is anything but success or a `TrevisionError`: a traceback, a crash, more than 20 seconds, or more
-than 1 GB of memory beyond what the imports take. What escapes is kept in `tests/fuzz/corpus`, which the tests
-replay.
+An escape is anything but success or a `TrevisionError`: a traceback, a crash, more than 20 seconds of the
+processor (or ten times as long on the clock), or more than 1 GB of memory beyond what the imports take.
+What escapes is kept in `tests/fuzz/corpus`, which the tests replay. Every reader gets at least 1,000 inputs,
+unless --least says otherwise.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from fuzz.readers import READERS, escaped
 
 CORPUS = Path(__file__).parent / "corpus"
 MOST_SECONDS = 20
+"""Of the processor: on a busy machine the clock says nothing of an input."""
+LEAST_INPUTS = 1000
+"""For each reader, however few are asked for over all."""
 MOST_BYTES = 2**30
 LARGEST_KEPT = 100_000
 
@@ -88,14 +92,17 @@ def _one_child(name: str, folder: Path, seed: int, start: int, count: int, escap
     log = folder / "log"
     with log.open("w") as out, (folder / "errors").open("w") as errors:
         child = subprocess.Popen(command, stdout=out, stderr=errors)
-        seen, since = "", time.monotonic()
+        seen, since, used = "", time.monotonic(), 0.0
         while child.poll() is None:
             time.sleep(0.2)
             lines = log.read_text().splitlines()
             last = next((line for line in reversed(lines) if not line.startswith("escaped")), "")
             if last != seen:
-                seen, since = last, time.monotonic()
-            elif seen and time.monotonic() - since > MOST_SECONDS:
+                seen, since, used = last, time.monotonic(), processor_seconds(child.pid)
+            elif seen and (
+                processor_seconds(child.pid) - used > MOST_SECONDS
+                or time.monotonic() - since > 10 * MOST_SECONDS
+            ):
                 child.kill()
                 child.wait()
     number, path = start, None
@@ -114,6 +121,14 @@ def _one_child(name: str, folder: Path, seed: int, start: int, count: int, escap
     return number + 1
 
 
+def processor_seconds(process: int) -> float:
+    """The seconds that a process has computed, all its threads together; 0 once it has ended."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def mutated_again(name: str, folder: Path, seed: int, number: int) -> Path:
     """The input of this number, as a file."""
     rng = random.Random(f"{seed} {name} {number}")
@@ -128,6 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", nargs="?", type=int, default=13_000, help="inputs over all readers")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--least", type=int, default=LEAST_INPUTS, help="inputs for each reader, at least")
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS))
     parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -136,7 +152,7 @@ def main() -> None:
         work(name, Path(folder), int(seed), int(start), int(stop))
         return
     os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    each, found = -(-chosen.count // len(chosen.readers)), 0
+    each, found = max(-(-chosen.count // len(chosen.readers)), chosen.least), 0
     for name in chosen.readers:
         began = time.monotonic()
         escapes = fuzz(name, each, chosen.seed)

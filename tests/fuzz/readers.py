@@ -231,6 +231,7 @@ def make_run(folder: Path) -> list[Path]:
 
 def read_run_file(path: Path) -> None:
     """Read the folder of the file as `predict`, `issues`, `report` and `audit` do."""
+    from trevision.report.evidence import gather
     from trevision.report.page import render
     from trevision.report.run_files import read_run
     from trevision.runs.audit_files import read_plan
@@ -243,7 +244,8 @@ def read_run_file(path: Path) -> None:
         read_plan(run)
     _ = run.labels, run.preprocessing, run.probabilities
     record = read_run(path.parent)
-    render(record, record.suspects[:5], None, None)
+    listed = record.suspects[:5]
+    render(record, listed, gather(record, listed))
 
 
 def make_skops(folder: Path) -> list[Path]:

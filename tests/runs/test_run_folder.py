@@ -285,3 +285,14 @@ def test_issues_report_and_apply_never_import_torch(copied, kept):
 )
 def test_the_side_of_labels_is_importable_without_torch(module):
     assert not HEAVY & imports_of(f"import {module}")
+
+
+def test_a_folder_that_holds_only_what_a_kill_left_half_written_is_free(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (".lock", ".config.json.x3k2", ".labels.parquet.9q"):
+        (folder / name).write_text("half")
+    assert RunFolder(folder).finished_result({}) is None
+    (folder / "notes.txt").touch()
+    with pytest.raises(ValueError, match="must be a new folder or that of an earlier run"):
+        RunFolder(folder).finished_result({})

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from trevision.extras import missing_extra
-from trevision.files import TrevisionError
+from trevision.files import NO_ROOM, SAFE, TrevisionError
 
 JOURNEY = {
     "check": "Find the wrong labels of a file, and review them on a page.",
@@ -29,6 +29,7 @@ MORE = {
     "predict": "Predict clean labels of new rows with the model of a run.",
     "score": "Score the model of a run on rows with noisy labels.",
     "estimate": "Estimate how labels go wrong, from any model's probabilities.",
+    "doctor": "Say what is installed, on what machine, and whether it works.",
 }
 
 LABORATORY = {
@@ -112,6 +113,9 @@ MISTAKE, BUG = 2, 70
 def told(error: Exception) -> tuple[str, int]:
     """One line about an error, and the exit status: `BUG` for what no argument or file should cause."""
     said = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno in NO_ROOM:  # a DiskFull has no number
+        safe = f"{SAFE[0].upper()}{SAFE[1:]} (TMPDIR names the folder of temporary files)"
+        return f"{said}: a disk is full. {safe}", MISTAKE
     lacking = missing_extra(error) if isinstance(error, ImportError) else None
     if lacking is not None or is_expected(error):
         return lacking or said or type(error).__name__, MISTAKE
@@ -203,7 +207,6 @@ def overview() -> str:
             "  the laboratory:",
             *lines(LABORATORY),
             "",
-            "trevision COMMAND --help lists its flags, with examples.",
-            "trevision --print-completion bash (or zsh, tcsh) prints a shell completion.",
+            "COMMAND --help lists its flags; --print-completion bash (zsh, tcsh) completes.",
         ]
     )

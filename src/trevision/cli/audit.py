@@ -59,11 +59,13 @@ def audit(
             raise ValueError("until is a choice for ANSWERS; leave it out when drawing rows")
         from trevision.report.audit_page import write_audit_page
         from trevision.runs.audit_files import plan_audit
+        from trevision.runs.outputs import check_output
 
         if not run.has_issues:
             from trevision.cli.issues import list_issues
 
             list_issues(run)
+        check_output(out or run.path / "audit.html", *run.inputs)
         plan = plan_audit(run, rows, seed)
         page = write_audit_page(run, plan, out, data_dir, reading)
     console.print(f"{len(plan.plan.rows)} rows to look at: open {page.path}", soft_wrap=True)

@@ -11,7 +11,14 @@ import tyro
 from trevision.cli.progress import reading_bar
 from trevision.cli.terminal import console, errors, table
 from trevision.estimation import TOLD
-from trevision.runs.noise_estimate import Estimating, NoiseEstimate, estimate_noise, write_noise_estimate
+from trevision.runs.noise_estimate import (
+    ESTIMATE_FILES,
+    Estimating,
+    NoiseEstimate,
+    estimate_noise,
+    write_noise_estimate,
+)
+from trevision.runs.outputs import check_output, is_run
 
 if TYPE_CHECKING:
     from trevision.data.files.probabilities import Probabilities
@@ -65,6 +72,13 @@ def estimate(
         raise ValueError(f"out must be a folder, new or not, got the file {out}")
     if report is not None and report.is_dir():
         raise ValueError(f"report must be the page to write, got the folder {report}")
+    if report is not None:
+        check_output(report, source, labels)
+    if out is not None:
+        if is_run(out):
+            raise ValueError(f"out must be a folder for the estimate, got {out}, which holds a run")
+        for name in ESTIMATE_FILES:
+            check_output(out / name, source, labels)
     pages: list[Written] = []
 
     def write(noise: NoiseEstimate, opened: Probabilities) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trevision.cli.progress import data_bar
 from trevision.cli.terminal import RunPath, Source, accuracy, console, errors
-from trevision.files import TrevisionError
+from trevision.files import TrevisionError, is_stream
 
 
 def predict(
@@ -16,6 +17,7 @@ def predict(
     out: Path = Path("predictions.csv"),
     data_dir: Path | None = None,
     force: bool = False,
+    paths_anywhere: bool = False,
 ) -> None:
     """Predict clean labels with the model of a run; write them, with their probabilities, to a CSV file.
 
@@ -36,13 +38,14 @@ def predict(
         out: The CSV file to write.
         data_dir: Where to look for data files first; then $TREVISION_DATA and the user's cache.
         force: Whether a file that is there already is replaced.
+        paths_anywhere: Let the paths of a table of images lead out of its folder.
     """
-    if out.is_file() and not out.is_symlink() and not force:
+    if os.path.lexists(out) and not (force or out.is_dir() or is_stream(out)):
         raise TrevisionError(f"{out} exists; choose another --out, or replace it with --force", path=out)
     from trevision.runs.predict import predict_to_csv
 
     with data_bar(errors, source) as reading:
-        done = predict_to_csv(run_folder, source, out, data_dir, reading)
+        done = predict_to_csv(run_folder, source, out, data_dir, reading, paths_anywhere)
     console.print(f"{done.rows} predictions written to {out}", soft_wrap=True)
     for note in done.notes:
         errors.print(f"note: {note}", soft_wrap=True)

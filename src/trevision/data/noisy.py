@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from trevision.data.files.reading import listed
 from trevision.data.rows import Rows, joined_rows, select_rows
 from trevision.files import DataError
 
@@ -105,6 +107,19 @@ class Truth:
     test_y: Tensor | None
     true_train_y: Tensor | None = None
     true_valid_y: Tensor | None = None
+
+
+def vanished(data: NoisyData, class_names: Iterable[object]) -> tuple[str, ...]:
+    """A sentence for each part of the split that has no row of some class."""
+    told = []
+    for part, labels, what in (
+        ("learnt from", data.train_y, "such a class cannot be learnt"),
+        ("validated on", data.valid_y, "epochs are selected without such a class"),
+    ):
+        counts = torch.bincount(labels.cpu(), minlength=data.num_classes).tolist()
+        if gone := [str(name) for name, count in zip(class_names, counts, strict=True) if not count]:
+            told.append(f"none of the {len(labels):,} rows {part} is labelled {listed(gone)}: {what}")
+    return tuple(told)
 
 
 def split_rows(

@@ -59,6 +59,9 @@ UNEVEN, VERY_UNEVEN = 1 / 3, 1 / 2
 LEAST_NAMED = 0.5
 """Wrong labels by T below which there are next to none."""
 
+LEAST_INFORMED = 3.0
+"""By how many standard errors probabilities must tell the given labels better than chance does."""
+
 LEAST_RATE = 1e-6
 
 
@@ -199,8 +202,8 @@ def count_wrong(
     disagrees, opened = _read(rows, estimate)
     number = len(rows)
     by_class = number * estimate.noise_rate
-    reason, at_least = None, False
-    if other_disagreements is not None:
+    reason, at_least = _uninformed(rows), False
+    if reason is None and other_disagreements is not None:
         reason = _refuted(estimate, other_disagreements)
     if reason is None:
         reason, at_least = _doubt(estimate.transition, number, by_class, disagrees, opened)
@@ -281,6 +284,36 @@ def _read(rows: ProbabilityRows, found: Estimate | Solution) -> tuple[int, float
         disagrees += int((probs.argmax(axis=1) != labels).sum())
         sureness += float(found.clean_posterior(probs).max(axis=1).sum())
     return disagrees, max(0.0, len(rows) - sureness)
+
+
+def _uninformed(rows: ProbabilityRows) -> str | None:
+    """Why the probabilities say nothing of the labels, as where these were shuffled; None if they do.
+
+    They do if given labels are likelier by them than by the sizes of the classes, or hit more often than by
+    chance. Probabilities that are far too sure may fail the first, and those of one large class the second.
+    """
+    number = len(rows)
+    sizes = np.bincount(rows.labels, minlength=rows.num_classes)
+    log_share = np.log(np.maximum(sizes, 1) / number)
+    predicted, hits, gains, squares = np.zeros(rows.num_classes), 0, 0.0, 0.0
+    for probs, labels, _ in rows.chunks():
+        likeliest = probs.argmax(axis=1)
+        predicted += np.bincount(likeliest, minlength=rows.num_classes)
+        hits += int((likeliest == labels).sum())
+        given = probs[np.arange(len(labels)), labels].astype(np.float64)
+        gain = np.log(np.maximum(given, LEAST_RATE)) - log_share[labels]
+        gains, squares = gains + float(gain.sum()), squares + float((gain**2).sum())
+    variance = max(squares / number - (gains / number) ** 2, 1e-12)
+    by_chance = float(predicted @ sizes) / number**2
+    spread = max(by_chance * (1 - by_chance), 1e-12)
+    likelier = gains / number >= LEAST_INFORMED * np.sqrt(variance / number)
+    hit_more = hits / number - by_chance >= LEAST_INFORMED * np.sqrt(spread / number)
+    if likelier or hit_more:
+        return None
+    return (
+        "the probabilities tell the given labels no better than the sizes of the classes do: the rows say "
+        "nothing of their labels, or rows and labels are out of step"
+    )
 
 
 def _refuted(estimate: Estimate, other: float) -> str | None:

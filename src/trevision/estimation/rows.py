@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trevision.noise import FloatArray, IntArray, check_labels, detached
+from trevision.noise import FloatArray, IntArray, check_labels, detached, refuse_masked
 
 # Probabilities in a chunk: a few of its size are held at a time, and they stay near the processor.
 NUMBERS_AT_ONCE = 2**21
@@ -85,6 +85,8 @@ class ProbabilityRows:
     """
 
     def __init__(self, noisy_probs: ArrayLike | RowSource, noisy_labels: ArrayLike) -> None:
+        refuse_masked(noisy_probs, "noisy_probs")
+        refuse_masked(noisy_labels, "noisy_labels")
         source: RowSource = noisy_probs if _gives_rows(noisy_probs) else np.asarray(noisy_probs)
         shape = tuple(source.shape)
         if len(shape) != 2 or shape[0] == 0 or shape[1] < 2:

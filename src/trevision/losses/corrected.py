@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +15,7 @@ from trevision.losses.log_probs import (
     DOUBLE,
     Reduction,
     as_transition,
+    at_labels,
     check_shapes,
     checked,
     into_labels,
@@ -34,6 +37,11 @@ NO_LABEL = torch.iinfo(torch.int64).min
 
 # An inverse with a larger condition number turns rounding errors of 1e-7 into errors of a tenth.
 CONDITION_LIMIT = 1e6
+
+# Of more classes, the condition number is estimated, and the loss solves for the rows that it needs: all
+# singular values of 5,000 classes take minutes.
+MOST_INVERTED = 500
+POWER_STEPS = 20
 
 
 def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
@@ -62,7 +70,11 @@ def cross_entropy(logits: Tensor, noisy_labels: Tensor, *, reduction: Reduction 
     0.7201
     """
     check_shapes(logits, noisy_labels)
-    return F.cross_entropy(logits, noisy_labels.long(), reduction=reduction, ignore_index=NO_LABEL)
+    return at_labels(
+        noisy_labels,
+        logits.shape[1],
+        lambda codes: F.cross_entropy(logits, codes, reduction=reduction, ignore_index=NO_LABEL),
+    )
 
 
 def soft_cross_entropy(logits: Tensor, clean_probs: Tensor, *, reduction: Reduction = "mean") -> Tensor:
@@ -181,6 +193,7 @@ def backward_nll(
     labels given the clean one is the clean loss, sum_y T[i, y] loss(y) = -log g_i, needs T^-1 under
     the paper's own T[i, j] = P(noisy = j | clean = i); the two agree for a symmetric T only.
     The loss may be negative, and is unbounded below: that is the method's, not a mistake.
+    T is inverted in every call, or of more than 500 classes factorised. `BackwardLoss` does it once.
 
     Examples
     --------
@@ -189,7 +202,11 @@ def backward_nll(
     >>> round(backward_nll(logits, labels, T).item(), 4)
     0.5201
     """
-    return _backward(logits, noisy_labels, invert(as_transition(transition, logits)), reduction)
+    transition = as_transition(transition, logits)
+    if len(transition) <= MOST_INVERTED:
+        return _backward(logits, noisy_labels, invert(transition), reduction)
+    log_clean = log_posterior(logits, noisy_labels, transition)
+    return reduce(-(inverse_rows(transition, noisy_labels) * log_clean).sum(dim=1), reduction)
 
 
 def reweight_nll(
@@ -289,24 +306,73 @@ def weights_through(log_clean: Tensor, noisy_labels: Tensor, into_label: Tensor)
     total, peak = noisy_total(log_clean, into_label)
     log_weight = pick(log_clean, noisy_labels) - log_of_total(total, peak)
     weight = log_weight.clamp(max=math.log(LARGEST_WEIGHT)).exp()
-    # A label that T says cannot occur has no importance weight; such a row says nothing.
-    return torch.where(total > 0, weight, 0.0)
+    # A label that T says cannot occur has no importance weight; such a row says nothing. NaN stays NaN: a
+    # loss of 0 would hide it.
+    return torch.where(total <= 0, 0.0, weight)
 
 
 def invert(transition: Tensor | ArrayLike) -> Tensor:
     """T^-1, refusing a T that is singular or too close to it."""
     transition = as_transition(transition, DOUBLE)
+    wide = _finite(transition)
+    if len(wide) <= MOST_INVERTED:
+        _check_condition(torch.linalg.cond(wide).item())
+        inverse: Tensor = torch.linalg.inv(wide)
+    else:
+        inverse, singular = torch.linalg.inv_ex(wide)
+        known = inverse.detach()
+        _check_condition(
+            math.inf
+            if singular
+            else _norm(wide.detach().mv, wide.detach().t().mv, wide) * _norm(known.mv, known.t().mv, wide)
+        )
+    return inverse.to(transition.dtype)
+
+
+def inverse_rows(transition: Tensor, noisy_labels: Tensor) -> Tensor:
+    """Row n: T^-1[y_n, :], for many classes: from one factorisation, without the inverse."""
+    wide = _finite(transition)
+    labels, place = torch.unique(noisy_labels.long(), return_inverse=True)
+    factors, pivots, singular = torch.linalg.lu_factor_ex(wide)
+    if singular:
+        _check_condition(math.inf)
+    known = factors.detach()
+
+    def solve(values: Tensor, adjoint: bool = False) -> Tensor:
+        solved: Tensor = torch.linalg.lu_solve(known, pivots, values[:, None], adjoint=adjoint)
+        return solved.squeeze(1)
+
+    norm = _norm(wide.detach().mv, wide.detach().t().mv, wide)
+    _check_condition(norm * _norm(solve, partial(solve, adjoint=True), wide))
+    identity = torch.eye(len(wide), dtype=wide.dtype, device=wide.device)
+    units = at_labels(labels, len(wide), identity.index_select, 1)
+    rows = torch.linalg.lu_solve(factors, pivots, units, adjoint=True).t()
+    taken: Tensor = rows.index_select(0, place).to(transition.dtype)
+    return taken
+
+
+def _finite(transition: Tensor) -> Tensor:
     wide = transition.double()
     if not wide.isfinite().all():
         raise ValueError("transition must hold finite numbers, got NaN or infinity")
-    condition = torch.linalg.cond(wide).item()
+    return wide
+
+
+def _check_condition(condition: float) -> None:
     if not condition < CONDITION_LIMIT:
         raise ValueError(
             f"transition must be invertible for the backward loss, got condition number {condition:.3g} "
             f"(limit {CONDITION_LIMIT:.0e}); the forward and reweight losses need no inverse"
         )
-    inverse: Tensor = torch.linalg.inv(wide)
-    return inverse.to(transition.dtype)
+
+
+def _norm(apply: Callable[[Tensor], Tensor], adjoint: Callable[[Tensor], Tensor], like: Tensor) -> float:
+    """The largest singular value, by power iteration: a few products in place of a decomposition."""
+    start = torch.Generator().manual_seed(0)
+    vector = torch.randn(len(like), dtype=torch.float64, generator=start).to(like.device)
+    for _ in range(POWER_STEPS):
+        vector = adjoint(apply(vector / vector.norm()))
+    return math.sqrt(vector.norm().item())
 
 
 class ForwardLoss(nn.Module):
@@ -389,4 +455,5 @@ class ReweightLoss(nn.Module):
 
 def _backward(logits: Tensor, noisy_labels: Tensor, inverse: Tensor, reduction: Reduction) -> Tensor:
     log_clean = log_posterior(logits, noisy_labels, inverse)
-    return reduce(-(inverse.index_select(0, noisy_labels.long()) * log_clean).sum(dim=1), reduction)
+    rows = at_labels(noisy_labels, inverse.shape[0], inverse.index_select, 0)
+    return reduce(-(rows * log_clean).sum(dim=1), reduction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -33,7 +34,8 @@ def log_noisy_prob(log_clean_probs: Tensor, noisy_labels: Tensor, transition: Te
 
 def into_labels(transition: Tensor, noisy_labels: Tensor) -> Tensor:
     """Row n: T[:, y_n], how each clean class comes to the label given to row n."""
-    return transition.t().index_select(0, noisy_labels.long())
+    into: Tensor = at_labels(noisy_labels, transition.shape[1], transition.t().index_select, 0)
+    return into
 
 
 def noisy_total(log_clean_probs: Tensor, into_label: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,11 +64,35 @@ def log_posterior(logits: Tensor, noisy_labels: Tensor, transition: Tensor) -> T
     return F.log_softmax(single_or_double(logits), dim=1)
 
 
+def at_labels(noisy_labels: Tensor, classes: int, take: Callable[..., Tensor], *before: int) -> Tensor:
+    """`take(*before, labels)`, with a sentence for labels that are no classes.
+
+    torch looks at every label anyway, so that nothing is looked at twice. On a GPU it ends the process.
+    """
+    try:
+        return take(*before, noisy_labels.long())
+    except (IndexError, RuntimeError) as error:
+        if "out of bounds" not in str(error) and "out of range" not in str(error):
+            raise
+    low, high = noisy_labels.min().item(), noisy_labels.max().item()
+    raise ValueError(f"noisy_labels must lie in 0 to {classes - 1}, the classes, got {low} to {high}")
+
+
 def check_shapes(logits: Tensor, noisy_labels: Tensor) -> None:
+    for name, given in (("logits", logits), ("noisy_labels", noisy_labels)):
+        if not isinstance(given, Tensor):
+            raise ValueError(
+                f"{name} must be a tensor, got {type(given).__name__}; write torch.as_tensor({name})"
+            )
     if logits.ndim != 2 or noisy_labels.shape != logits.shape[:1]:
         raise ValueError(
             f"logits must be (n, C) and noisy_labels (n,), got {tuple(logits.shape)} and "
             f"{tuple(noisy_labels.shape)}"
+        )
+    if noisy_labels.is_floating_point():
+        raise ValueError(
+            f"noisy_labels must be whole numbers, got {noisy_labels.dtype}; write noisy_labels.long(), or "
+            "soft_cross_entropy for probabilities"
         )
 
 
@@ -101,7 +127,7 @@ def single_or_double(values: Tensor) -> Tensor:
 
 
 def pick(log_probs: Tensor, labels: Tensor) -> Tensor:
-    return log_probs.gather(1, labels.long()[:, None]).squeeze(1)
+    return at_labels(labels, log_probs.shape[1], lambda codes: log_probs.gather(1, codes[:, None]).squeeze(1))
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from trevision.arguments import AnswerTable, answer_table, check_weights
+from trevision.arguments import AnswerTable, answer_table, check_given, check_weights
 from trevision.estimation import (
     BOOTSTRAP,
     Annotators,
@@ -24,7 +24,7 @@ from trevision.estimation import (
 )
 from trevision.foreign import Columns, ScoresDataSets, read_labelled, read_rows
 from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
-from trevision.noise import FloatArray, IntArray
+from trevision.noise import FloatArray, IntArray, refuse_masked
 from trevision.refit.answered import (
     fit_on_targets,
     learn_from_answers,
@@ -208,6 +208,7 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         X, y, self.dataset_columns_ = read_labelled(X, y, columns, numeric=False)
+        check_given(X, y)
         validate_data(self, X, y, skip_check_array=True)
         (X,) = indexable(X)
         self.warnings_: list[str] = []
@@ -305,6 +306,7 @@ class NoisyLabelClassifier(ScoresDataSets, MetaEstimatorMixin, ClassifierMixin, 
         """
         check_is_fitted(self)
         X = read_rows(X, self.dataset_columns_, numeric=False)
+        refuse_masked(X, "X")
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError(
                 "X must have rows and columns, as in fit, got one dimension; Reshape your data by [X]"

@@ -13,6 +13,7 @@ from trevision.report.page import fill
 from trevision.report.source_rows import columns_told_elsewhere, field_texts, thumbnails
 from trevision.report.summary import source_name
 from trevision.runs.audit_files import ANSWER_COLUMNS, RunAudit
+from trevision.runs.outputs import check_output
 from trevision.runs.run_folder import RunFolder
 
 MOST_COLUMNS, MOST_LETTERS = 40, 4_000
@@ -36,6 +37,8 @@ def write_audit_page(
     progress: Progress | None = None,
 ) -> WrittenAudit:
     """Write the page on which the rows of a plan are answered; RUN/audit.html if `out` is not given."""
+    out = out or run.path / "audit.html"
+    check_output(out, *run.inputs)
     source, reading, shape = run.source, run.settings.reading, run.card.shape
     drawn = audit.plan.rows
     rows = audit.row_numbers[drawn].tolist()
@@ -71,7 +74,6 @@ def write_audit_page(
         },
         then=f"trevision audit {run.path} {answers}",
     )
-    out = out or run.path / "audit.html"
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
     return WrittenAudit(out, answers)

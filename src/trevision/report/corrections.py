@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TextIO
 
 from trevision.data.files.answers import open_source
-from trevision.data.files.corrections import Mark, write_labels
+from trevision.data.files.corrections import Mark, checked_beside, reading_of_paths, write_labels
 from trevision.data.files.reading import Reading, kind_of
 from trevision.data.progress import Progress
 from trevision.files import DataError
 from trevision.report.label_studio import read_tasks
 from trevision.runs.audit_files import ANSWER_COLUMNS, read_answers, read_plan
+from trevision.runs.outputs import check_output
 from trevision.runs.run_folder import RunFolder
 from trevision.runs.settings import Settings, fit_command, usual_method
+from trevision.spreadsheets import as_written
 
 COLUMNS = ("row", "name", "given", "corrected", "decision")
 """The columns of the file that the page downloads."""
@@ -84,6 +86,8 @@ def apply_corrections(
     run = RunFolder(folder, data_dir, progress)
     _ = run.card  # raises for an unfinished run
     source, settings = run.source, run.settings
+    for written in (out, checked_beside(out)):
+        check_output(written, corrections, *run.inputs)
     if settings.noise is not None:
         raise DataError(
             f"{folder} must be a run on labels as they are, but its labels were made wrong by --noise "
@@ -138,10 +142,11 @@ def reading_of_copy(source: str, reading: Reading, out: Path, trust: bool) -> Re
     if kind == "table":
         table, reading, _ = open_source(source, reading)
         header = (*table.header, *table.columns)
+    reading = reading_of_paths(source, reading, out)
     if not trust:
         return reading
     if kind == "npz":
-        return replace(reading, clean_source=str(out.with_name(f"{out.stem}-checked.npz")))
+        return replace(reading, clean_source=str(checked_beside(out)))
     return replace(reading, clean_column=Mark.of(reading, header, (0,)).column)
 
 
@@ -221,7 +226,7 @@ def _parse(path: Path, file: TextIO) -> list[Correction]:
         where = f"{path}, line {lines.line_num}"
         if len(fields) != len(header):
             raise DataError(f"{where}: must have {len(header)} fields, got {len(fields)}")
-        number, given, corrected = (fields[at[name]] for name in NEEDED)
+        number, given, corrected = (as_written(fields[at[name]]) for name in NEEDED)
         if not corrected and "decision" not in at:
             continue  # a row of the table that nobody has corrected
         if not (number.isascii() and number.isdigit() and len(number) < 19):

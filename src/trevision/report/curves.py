@@ -66,7 +66,7 @@ def draw_curves(history: list[dict[str, Any]], selected: tuple[str, int]) -> lis
         points = [
             (index, record)
             for index, record in enumerate(history)
-            if key in record and math.isfinite(record[key])
+            if record.get(key) is not None and math.isfinite(record[key])
         ]
         if len(points) > 1:
             drawings.append(_draw(key, title, is_share, from_zero, points, trained, selected))
@@ -78,9 +78,11 @@ def stage_lines(history: list[dict[str, Any]]) -> list[StageLine]:
     lines = []
     for name in dict.fromkeys(record["stage"] for record in history):
         records = [record for record in history if record["stage"] == name]
-        errors = [record["noisy_validation_error"] for record in records]
+        # An epoch may lack it: a loss that diverged, or a file that was edited.
+        errors = [one for record in records if (one := record.get("noisy_validation_error")) is not None]
         losses = [record["train_loss"] for record in records if "train_loss" in record]
-        lines.append(StageLine(name, len(losses), errors[0], min(errors), losses[-1] if losses else None))
+        if errors:
+            lines.append(StageLine(name, len(losses), errors[0], min(errors), losses[-1] if losses else None))
     return lines
 
 

@@ -15,14 +15,14 @@ from trevision.report.label_studio import labelling_interface, tasks_of
 from trevision.report.page import list_suspects
 from trevision.report.run_files import RunRecord, Suspect, read_run
 from trevision.report.source_rows import Fields, columns_told_elsewhere, field_texts, thumbnails
+from trevision.runs.outputs import check_output
 from trevision.runs.run_folder import RunFolder
+from trevision.spreadsheets import shown_as_text
 
 MOST_COLUMNS, MOST_LETTERS = 40, 10_000
 """Maximum columns and letters of a field."""
 PIXELS = 256
 """Pixels of the longer side of an image in a task."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet would compute instead of showing it."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ def export_suspects(
         Called with the progress of reading the source.
     """
     check_export(out)
+    check_output(out, *run.inputs)
     record = read_run(run)
     listed = list_suspects(record)
     if out.suffix.lower() == ".csv":
@@ -66,6 +67,7 @@ def export_suspects(
     tasks = tasks_of(listed, _texts(record, listed), images)
     text = json.dumps(tasks, ensure_ascii=False, indent=1, allow_nan=False)
     interface = out.with_suffix(".xml")
+    check_output(interface, *run.inputs)
     code = labelling_interface(record.noise.classes, images is not None)
     write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
     write_atomically(interface, lambda path: path.write_text(code, encoding="utf-8"))
@@ -106,8 +108,9 @@ def _write_table(path: Path, listed: list[Suspect], fields: Fields | None) -> No
     # With a byte order mark, without which spreadsheets take UTF-8 for something else.
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         lines = csv.writer(file)
-        lines.writerow([*BY_HAND, *(fields.columns if fields else ())])
+        lines.writerow([*BY_HAND, *map(shown_as_text, fields.columns if fields else ())])
         for place, one in enumerate(listed):
-            shown = [one.name, *(fields.rows[place] if fields else ())]
-            name, *rest = (f"'{text}" if text.startswith(FORMULA) else text for text in shown)
-            lines.writerow([one.row, name, one.given, one.suggested, f"{one.p_suggested:.3f}", "", *rest])
+            name, given, suggested, *rest = map(
+                shown_as_text, [one.name, one.given, one.suggested, *(fields.rows[place] if fields else ())]
+            )
+            lines.writerow([one.row, name, given, suggested, f"{one.p_suggested:.3f}", "", *rest])

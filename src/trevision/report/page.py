@@ -37,6 +37,7 @@ from trevision.report.summary import (
     title,
     trust,
 )
+from trevision.runs.outputs import check_output
 from trevision.runs.run_folder import RunFolder
 
 MOST_SUSPECTS = 10_000
@@ -91,7 +92,10 @@ def write_report(
     """
     if suspects is not None and suspects < 0:
         raise ValueError(f"suspects must be a number of labels to list, 0 or more, got {suspects}")
-    run = read_run(folder)
+    opened = folder if isinstance(folder, RunFolder) else RunFolder(folder)
+    out = out or opened.path / "report.html"
+    check_output(out, *opened.inputs)
+    run = read_run(opened)
     listed = list_suspects(run, suspects)
     evidence = gather(run, listed)
     pictures = read_thumbnails(run, listed, evidence.alike, data_dir, progress)
@@ -99,8 +103,6 @@ def write_report(
     disputed = (
         field_texts(run.source, run.settings.reading, asked, MOST_COLUMNS, MOST_LETTERS) if asked else None
     )
-    assert run.folder is not None
-    out = out or run.folder / "report.html"
     return write_page(run, out, render(run, listed, evidence, pictures, disputed), len(listed))
 
 
@@ -180,7 +182,9 @@ def render(
     pairs = class_pairs(run.noise, listed)
     fields = None if evidence.fields is None else _within_budget(evidence.fields)
     trained = bool(run.history) and "correction" not in run.result  # other models have no epochs to draw
-    selected = (run.result["selected_stage"], run.result["selected_epoch"]) if trained else None
+    selected = None
+    if trained and {"selected_stage", "selected_epoch"} <= run.result.keys():
+        selected = (run.result["selected_stage"], run.result["selected_epoch"])
     return fill(
         "page.html",
         SCRIPTS,

@@ -14,6 +14,7 @@ from trevision.audit import AuditEstimate, AuditPlan, Interval, audit_estimate, 
 from trevision.audit.estimate import CANNOT_TELL
 from trevision.files import DamagedFile, DataError, did_you_mean, read_json, write_atomically, write_json
 from trevision.runs.run_folder import RunFolder
+from trevision.spreadsheets import as_written
 
 PLAN_FILE, AUDIT_JSON = "audit-plan.parquet", "audit.json"
 ANSWER_COLUMNS = ("plan", "row", "name", "given", "answer", "told")
@@ -191,7 +192,7 @@ def read_answers(path: Path) -> list[Answer]:
 def _answer(where: str, line: int, fields: list[str]) -> Answer:
     if len(fields) != len(ANSWER_COLUMNS):
         raise DataError(f"{where}: must have {len(ANSWER_COLUMNS)} fields, got {len(fields)}")
-    plan, number, _, given, answer, told = fields
+    plan, number, _, given, answer, told = map(as_written, fields)
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         raise DataError(f"{where}: row must be a row's number, 0 or more, got {number!r}")
     if told not in ("yes", "no"):

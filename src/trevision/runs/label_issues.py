@@ -17,6 +17,7 @@ from trevision.issues import LabelIssues, find_label_issues, issues_of_answers
 from trevision.runs.issue_files import ISSUES_CSV, ISSUES_PARQUET, NOISE_JSON
 from trevision.runs.noise_estimate import Watch, WatchedRows, listed, of_replicates
 from trevision.runs.run_folder import OUT_OF_SAMPLE_FILE, RunFolder
+from trevision.spreadsheets import shown_as_text
 from trevision.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -182,7 +183,9 @@ def _table(
 
 def _write(folder: Path, scored: RunIssues, scored_by: str) -> None:
     table, estimate = scored.table, scored.issues.estimate
-    write_atomically(folder / ISSUES_CSV, lambda path: table.to_csv(path, index=False, float_format="%.6g"))
+    texts = ("name", "given", "suggested")
+    cells = table.assign(**{column: [*map(shown_as_text, table[column])] for column in texts})
+    write_atomically(folder / ISSUES_CSV, lambda path: cells.to_csv(path, index=False, float_format="%.6g"))
     write_atomically(folder / ISSUES_PARQUET, lambda path: table.to_parquet(path, index=False))
     wrong, low, high = scored.issues.wrong
     count = scored.issues.count

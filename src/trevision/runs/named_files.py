@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trevision.data.files.reading import kind_of
 from trevision.data.sources import SOURCES
+from trevision.files import DataError
 from trevision.forms import check_form
 
 Files = Mapping[str, Mapping[str, str]]
@@ -32,15 +33,20 @@ def located(name: str, files: Files) -> str:
     return name if known is None or _path(name).exists() else known["path"]
 
 
-def check_unchanged(files: Files, config: Path = Path("config.json")) -> None:
-    """Raise a ValueError for a file of the run with this config that has changed since the run began."""
+def check_files(files: Files, config: Path = Path("config.json")) -> None:
+    """Raise a `DamagedFile` unless these are files as `describe` wrote them to a config."""
     check_form(files, dict, config, "files")
     for name, known in files.items():
         check_form(known, {"path": str, "sha256": str}, config, f"files.{name[:60]}")
+
+
+def check_unchanged(files: Files, config: Path = Path("config.json")) -> None:
+    """Raise a DataError for a file of the run with this config that has changed since the run began."""
+    check_files(files, config)
     for name, known in files.items():
         path = _path(located(name, files))
         if path.exists() and _digest(path) != known["sha256"]:
-            raise ValueError(
+            raise DataError(
                 f"{name} has changed since the run was begun, so its rows are no longer the run's; "
                 "fit again into another folder"
             )

@@ -141,6 +141,13 @@ def listed(array: np.ndarray | None) -> list | None:
     return None if array is None else array.tolist()
 
 
+ESTIMATE_FILES = (
+    *("transition.csv", "transition-low.csv", "transition-high.csv"),
+    *("estimate.json", "transition.svg"),
+)
+"""What is written of an estimate."""
+
+
 def write_noise_estimate(folder: Path, noise: NoiseEstimate) -> bool:
     """Write T and the ends of its intervals as CSV and as a picture, and everything else as estimate.json.
 

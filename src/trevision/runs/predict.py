@@ -12,7 +12,9 @@ from trevision.data.dataset import SourceRows
 from trevision.data.files.spelling import codes_by_spelling
 from trevision.data.progress import Progress
 from trevision.files import DataError, write_atomically
+from trevision.runs.outputs import check_output
 from trevision.runs.run_folder import RunFolder
+from trevision.spreadsheets import shown_as_text
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ def predict_to_csv(
     out: Path,
     data_dir: Path | None = None,
     progress: Progress | None = None,
+    paths_anywhere: bool = False,
 ) -> Predicted:
     """Predict rows with the model of a run and write them to a .csv file.
 
@@ -48,6 +51,8 @@ def predict_to_csv(
         Where to look for a named data set first.
     progress
         Called with the progress of reading.
+    paths_anywhere
+        Whether the paths of a table of images may lead out of its folder, though those of the run did not.
 
     Raises
     ------
@@ -55,19 +60,23 @@ def predict_to_csv(
         If the rows cannot be read, or are not of the shape that the run was trained on.
     """
     run = RunFolder(folder)
-    rows_read, probs = predicted_rows(run, source, data_dir, progress)
+    check_output(out, source, *run.inputs)
+    rows_read, probs = predicted_rows(run, source, data_dir, progress, paths_anywhere)
     classes, labels = run.card.classes, rows_read.labels
     predicted = classes[probs.argmax(axis=1)]
     numbers = rows_read.row_numbers
     identity = {"row": range(len(probs)) if numbers is None else numbers.tolist()}
     if rows_read.names is not None:
-        identity["name"] = rows_read.names.tolist()
+        identity["name"] = [
+            "" if name is None else shown_as_text(str(name)) for name in rows_read.names.tolist()
+        ]
+    cells = [shown_as_text(str(name)) for name in classes[probs.argmax(axis=1)].tolist()]
 
     def write(path: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
             rows.writerow([*identity, "label", *(f"P({name})" for name in classes)])
-            for row in zip(*identity.values(), predicted, probs, strict=True):
+            for row in zip(*identity.values(), cells, probs, strict=True):
                 rows.writerow([*row[:-1], *(f"{p:.6g}" for p in row[-1])])
 
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -86,21 +95,26 @@ def predict_to_csv(
 
 
 def predicted_rows(
-    run: RunFolder, source: str, data_dir: Path | None = None, progress: Progress | None = None
+    run: RunFolder,
+    source: str,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    paths_anywhere: bool = False,
 ) -> tuple[SourceRows, np.ndarray]:
     """The rows of a source and their clean posteriors (n, C) by the run's model."""
     card = run.card
+    reading = replace(run.reading, paths_anywhere=paths_anywhere or run.reading.paths_anywhere)
     rows: SourceRows
     if card.is_network:
         from trevision.data.load import load_rows  # imports torch
 
         _ = run.model  # a damaged one is told of before a large file is read
-        rows = load_rows(source, data_dir, progress, run.reading, run.preprocessing, card.shape)
+        rows = load_rows(source, data_dir, progress, reading, run.preprocessing, card.shape)
     else:
         from trevision.data.load_arrays import load_array_rows
 
         words = run.classifier.takes_words
-        rows = load_array_rows(source, run.reading, run.preprocessing, words, progress)
+        rows = load_array_rows(source, reading, run.preprocessing, words, progress)
     if tuple(rows.x.shape[1:]) != card.shape:
         raise DataError(
             f"{source} must have samples of shape {card.shape}, as {run.path} was trained on, "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trevision.data.noisy import vanished
 from trevision.files import write_atomically, write_json, write_matrix
 from trevision.methods.cross_fit import with_out_of_sample
 from trevision.methods.options import ANSWERS_METHOD
@@ -91,6 +92,7 @@ def run(
         as_trained = replace(settings, method=ANSWERS_METHOD)
         result = summarise(learned, as_trained, problem, begun.truth, dataset.notes)
         result["annotators"] = answered.summary()
+    result["warnings"] = [*result["warnings"], *vanished(problem.data, dataset.class_names)]
     for key, value in (told or {}).items():
         result[key] = [*result[key], *value] if key in result else value
     fabric = problem.runtime.fabric

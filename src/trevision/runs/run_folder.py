@@ -18,7 +18,7 @@ from trevision.data.row_labels import RowLabels
 from trevision.files import DamagedFile, DataError, TrevisionError, parse_json, read_json, write_atomically
 from trevision.forms import NUMBER, check_form, from_json
 from trevision.runs.issue_files import ISSUES_PARQUET, NOISE_JSON, FoundNoise, read_issues, read_noise
-from trevision.runs.named_files import check_unchanged
+from trevision.runs.named_files import check_files, check_unchanged, located
 from trevision.runs.settings import Settings, canonical, settings_of
 from trevision.training.model_card import (
     CLASSIFIER_FILE,
@@ -127,6 +127,13 @@ class RunFolder:
     def source(self) -> str:
         """The source of the run. Raises a ValueError if it has changed since."""
         return self._source_and_settings[0]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The files and folders that the run was made from, where they are now."""
+        files = self.config.get("files", {})
+        check_files(files, self.path / "config.json")
+        return tuple(located(name, files) for name in files)
 
     @property
     def settings(self) -> Settings:
@@ -243,7 +250,7 @@ class RunFolder:
         size = len(self.card.classes)
         probs, labels, rows, folds = (arrays[name] for name in needed)
         fit = (
-            *(probs.dtype.kind == "f", probs.shape == (len(labels), size), len(labels) == len(rows) > 0),
+            *(probs.dtype.kind == "f", probs.shape == (labels.size, size), labels.size == rows.size > 0),
             *(labels.ndim == rows.ndim == 1, labels.dtype.kind in "iu", rows.dtype.kind in "iu"),
             *(folds.ndim == 0, folds.dtype.kind in "iu"),
         )
@@ -319,7 +326,8 @@ class RunFolder:
 
     @property
     def _holds_anything(self) -> bool:
-        return any(each.name != LOCK_FILE for each in self.path.iterdir())
+        # A name that begins with a dot is the lock, or a file that a kill left half written.
+        return any(not each.name.startswith(".") for each in self.path.iterdir())
 
     def finished_result(self, config: dict[str, Any]) -> dict[str, Any] | None:
         """The result of a finished run of this config, or None.

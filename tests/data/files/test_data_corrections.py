@@ -120,14 +120,17 @@ def test_a_folder_becomes_a_table_of_paths_that_reads_as_the_same_images(tmp_pat
     before = load(tmp_path / "set")
     (tmp_path / "elsewhere").mkdir()
     for out in (tmp_path / "beside.csv", tmp_path / "elsewhere" / "far.csv"):
-        write_labels(tmp_path / "set", Reading(), {0: "b"}, out)
-        after = load(out)
+        reading = write_labels(tmp_path / "set", Reading(), {0: "b"}, out)
+        assert reading == Reading(paths_anywhere=out.parent.name == "elsewhere")
+        after = load(out, reading=reading)
         assert after.train_x.equal(before.train_x)
         assert after.train_y.tolist() == [1, 0, 0, 1, 1, 1]
     assert "set/a/0.png,b" in (tmp_path / "beside.csv").read_text()
     # A table of paths that is corrected into another folder still finds its images.
-    write_labels(tmp_path / "beside.csv", Reading(), {3: "a"}, tmp_path / "elsewhere" / "again.csv")
-    assert load(tmp_path / "elsewhere" / "again.csv").train_y.tolist() == [1, 0, 0, 0, 1, 1]
+    again = tmp_path / "elsewhere" / "again.csv"
+    reading = write_labels(tmp_path / "beside.csv", Reading(), {3: "a"}, again)
+    assert reading == Reading(paths_anywhere=True)
+    assert load(again, reading=reading).train_y.tolist() == [1, 0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

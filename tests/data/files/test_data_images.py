@@ -131,6 +131,28 @@ def test_a_table_of_paths_may_name_rows_and_say_which_are_right(tmp_path):
     assert dataset.trusted_x[:, 0, 0, 0].tolist() == [0, 100]
 
 
+@pytest.mark.parametrize("kind", ["absolute", "..", "hidden .."])
+def test_paths_out_of_the_folder_of_a_table_are_refused_unless_allowed(tmp_path, kind):
+    for row in range(4):
+        picture(tmp_path / "inside" / f"{row}.png", (6, 4), value=row)
+    outside = picture(tmp_path / "outside" / "secret.png", (6, 4), value=9)
+    (tmp_path / "inside" / "x").mkdir()
+    path = {
+        "absolute": str(outside),
+        "..": "../outside/secret.png",
+        "hidden ..": "x/../../outside/secret.png",
+    }[kind]
+    paths = [*(f"{row}.png" for row in range(4)), str(tmp_path / "inside" / "0.png"), "x/../1.png"]
+    table = tmp_path / "inside" / "list.csv"
+    frame = pd.DataFrame({"path": paths, "label": list("ab") * 3})
+    frame.to_csv(table, index=False)
+    assert len(load(table).train_x) >= 5  # what stays below it may be written in any way
+    pd.concat([frame, pd.DataFrame({"path": [path], "label": ["a"]})]).to_csv(table, index=False)
+    with pytest.raises(DataError, match=r"row 6 leads out of the folder .* --paths-anywhere"):
+        load(table)
+    assert load(table, reading=Reading(paths_anywhere=True)).train_x.max() == 9
+
+
 def test_a_second_folder_gives_trusted_images_in_the_same_size(tmp_path):
     folder = folder_of(tmp_path / "one", (8, 8), (8, 8))
     picture(tmp_path / "two" / "b" / "x.png", (30, 30), value=9)

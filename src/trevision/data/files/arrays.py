@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from trevision.arguments import refuse_zero_bytes
 from trevision.files import DataError
+from trevision.noise import refuse_masked
 from trevision.npy import open_npz
 
 _IMAGE_CHANNELS = (1, 3)
@@ -34,6 +36,7 @@ def _is_missing(label: Any) -> bool:
 
 def label_array(y: Any, name: str) -> np.ndarray:
     """`y` as a 1-D array of booleans, integers, whole floats, bytes or strings; anything else is refused."""
+    refuse_masked(y, name)
     # A list goes through object, or numpy would quietly turn [1, "a"] into two strings.
     labels = _as_array(y, name, **({"dtype": object} if isinstance(y, list | tuple) else {}))
     if labels.ndim != 1:
@@ -42,6 +45,7 @@ def label_array(y: Any, name: str) -> np.ndarray:
     if len(labels) == 0:
         raise DataError(f"{name} must hold at least one label, got none")
     if labels.dtype.kind in "OT":
+        refuse_zero_bytes(labels.astype(object), name)
         labels = _narrow(labels.astype(object), name)
     if labels.dtype.kind == "f":
         broken = np.flatnonzero(~np.isfinite(labels))

@@ -167,7 +167,11 @@ def date_parts(values: pa.Array, date_format: str | None) -> np.ndarray:
 
     dates = _dates(plain(values), date_format)
     moments = dates.dt
-    days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    try:
+        days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    except pd.errors.OutOfBoundsDatetime:  # counted in nanoseconds, time begins in 1677
+        start, day = pd.Timestamp(0, tz="UTC").as_unit("s"), pd.Timedelta(days=1).as_unit("s")
+        days = (dates - start) / day
     parts = (days, moments.month, moments.day_of_week, moments.hour)
     return np.column_stack([part.to_numpy(np.float64, na_value=np.nan) for part in parts])
 

@@ -120,14 +120,37 @@ def write_labels(
     for read in sources:
         if read is not None and out.exists() and Path(read).exists() and out.samefile(read):
             raise DataError(f"out must not be the source itself, got {out}")
+    reading = reading_of_paths(source, reading, out)
     out.parent.mkdir(parents=True, exist_ok=True)
     if kind == "npz" and checked:
-        beside = out.with_name(f"{out.stem}-checked.npz")
+        beside = checked_beside(out)
         write_atomically(beside, _checked_npz_writer(Path(source).expanduser(), corrections, checked))
         write_atomically(out, write)
         return replace(reading, clean_source=str(beside))
     write_atomically(out, write)
     return replace(reading, clean_column=mark.column) if checked else reading
+
+
+def checked_beside(out: Path) -> Path:
+    """The file of right labels beside a copy of an .npz file."""
+    return out.with_name(f"{out.stem}-checked.npz")
+
+
+def reading_of_paths(source: str | Path, reading: Reading, out: Path) -> Reading:
+    """How a copy in `out` is read: its images may lie outside its folder, unless that is above them."""
+    kind = kind_of(source)
+    if kind not in ("folder", "table"):
+        return reading
+    path = Path(source).expanduser().resolve()
+    folder = path if kind == "folder" else path.parent
+    if folder.is_relative_to(out.resolve().parent):
+        return reading
+    if kind == "table":
+        table, reading, _ = open_source(source, reading)
+        known = (find_label_column(table, reading),)
+        if path_column(table, reading, known, verbatim=table.schema is None) is None:
+            return reading
+    return replace(reading, paths_anywhere=True)
 
 
 @dataclass(frozen=True)

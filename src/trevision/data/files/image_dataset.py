@@ -116,6 +116,7 @@ def _clean_images(
         known = Reading(
             label_column=reading.label_column,
             path_column=reading.path_column,
+            paths_anywhere=reading.paths_anywhere,
             labels_as_written=reading.labels_as_written,
         )
         listing = list_table(open_table(source), known)

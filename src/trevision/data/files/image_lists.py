@@ -7,6 +7,7 @@ be read.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,6 +161,8 @@ def list_table(table: Table, reading: Reading, *, training: bool = True) -> List
     surveyed, _ = survey(table, roles, None, sample_rows=0)
     assert surveyed.paths is not None
     paths = ["" if value != value else str(value) for value in surveyed.paths]
+    if not reading.paths_anywhere:
+        _check_below(table.path, paths)
     labels: LabelColumn | None = None
     notes: tuple[str, ...] = ()
     if roles.label is not None:
@@ -171,6 +174,22 @@ def list_table(table: Table, reading: Reading, *, training: bool = True) -> List
     names = np.array(paths, dtype=object) if surveyed.names is None else surveyed.names
     folder = table.path.resolve().parent
     return Listing(table.path, folder, paths, labels, names, surveyed.clean, (*table.notes, *notes))
+
+
+def _check_below(table: Path, paths: list[str]) -> None:
+    """Raise a DataError for a path out of the folder of its table, which may come from a stranger."""
+    folders = (table.resolve().parent, table.absolute().parent)
+    for row, path in enumerate(paths):
+        if not os.path.isabs(path) and ".." not in path:
+            continue
+        where = Path(os.path.normpath(folders[0] / path))
+        if not any(where.is_relative_to(folder) for folder in folders):
+            raise DataError(
+                f"{table}: the path in row {row} leads out of the folder of the table, {path!r}; copy the "
+                "images into it, or allow such paths with --paths-anywhere",
+                path=table,
+                place=f"row {row}",
+            )
 
 
 def few(names: list[str]) -> str:

@@ -53,6 +53,8 @@ def label_column(parts: Iterable[pa.Array], where: str) -> tuple[LabelColumn, tu
     encoded = pc.dictionary_encode(pc.if_else(pc.equal(trimmed, ""), None, trimmed)).combine_chunks()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     notes = (f"Spaces around {spaces} labels were removed.",) if spaces else ()
+    if strange := [name for name in encoded.dictionary.to_pylist() if "\0" in name]:
+        raise DataError(f"{where}: labels must not hold zero bytes, got {strange[0][:60]!r}; remove them")
     return _without_fractions(LabelColumn(codes, encoded.dictionary.to_pylist())), notes
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute
 
 from trevision.data.files.columns import plain
 from trevision.data.files.mapped import MappedRows
-from trevision.data.files.parquet_files import open_parquet
+from trevision.data.files.parquet_files import open_parquet, parquet_blocks
 from trevision.data.files.tables import Table, csv_blocks, open_table, with_progress
 from trevision.data.progress import Progress
 from trevision.files import DataError
@@ -130,14 +130,15 @@ def _parquet_batches(
     table: Table, label: str, columns: list[str], progress: Progress | None
 ) -> Iterator[Any]:
     # These options give every column its own buffer; else one large row group would be read as a whole.
-    with open_parquet(table.path, buffer_size=2**16, pre_buffer=False) as file:
-        step = max(1, NUMBERS_AT_ONCE // len(columns))
-        done = 0
-        for batch in file.iter_batches(step, columns=[label, *columns]):
-            yield batch.select([label, *columns])
-            done += batch.num_rows
-            if progress is not None:
-                progress(done, file.metadata.num_rows)
+    with open_parquet(table.path) as file:
+        rows = file.metadata.num_rows
+    step = max(1, NUMBERS_AT_ONCE // len(columns))
+    done = 0
+    for batch in parquet_blocks(table.path, step, [label, *columns], buffer_size=2**16, pre_buffer=False):
+        yield batch
+        done += batch.num_rows
+        if progress is not None:
+            progress(done, rows)
 
 
 def _floats(path: Path, name: str, column: Any) -> np.ndarray:

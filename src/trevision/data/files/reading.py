@@ -38,6 +38,8 @@ class Reading:
     """A second file or folder of the same form as SOURCE, whose labels are known to be right."""
     path_column: str | None = None
     """A column of image paths, relative to the table's folder; recognised by its values if not given."""
+    paths_anywhere: bool = False
+    """Let the paths of a table of images lead out of its folder: absolute ones, and those with .. in them."""
     annotator_column: str | None = None
     """Several labels a row: a column that says who gave the label. Each line of SOURCE is then one answer."""
     id_column: str | None = None
@@ -66,7 +68,9 @@ class Reading:
             "annotator_column",
         )
         serves: dict[str, tuple[Kind, ...]] = {
-            **dict.fromkeys((*columns, "path_column", "id_column", "rows_source"), ("table",)),
+            **dict.fromkeys(
+                (*columns, "path_column", "paths_anywhere", "id_column", "rows_source"), ("table",)
+            ),
             "clean_source": ("npz", "table", "folder"),
             "image_size": ("table", "folder"),
             "labels_as_written": ("npz", "table", "folder"),

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from trevision.budgets import CSV_COLUMNS, CSV_HEADER_BYTES, MB
-from trevision.data.files.parquet_files import open_parquet
+from trevision.data.files.parquet_files import BLOCK_ROWS, open_parquet, parquet_blocks
 from trevision.data.files.reading import PARQUET_SUFFIXES
 from trevision.data.progress import Progress
 from trevision.files import DamagedFile, DataError, TooLarge
 
 MOST_NOTES = 20
 BLOCK_BYTES = 16 << 20
-BLOCK_ROWS = 65_536
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>")
 """Texts that stand for a missing value."""
 
@@ -118,10 +117,9 @@ def _open_parquet(path: Path) -> Table:
 
     def read(verbatim: bool) -> Iterator[Progressed]:
         done = 0
-        with open_parquet(path) as file:
-            for block in file.iter_batches(batch_size=BLOCK_ROWS):
-                done += block.num_rows
-                yield pa.RecordBatch.from_arrays(block.columns, names=columns), done, rows
+        for block in parquet_blocks(path, BLOCK_ROWS):
+            done += block.num_rows
+            yield pa.RecordBatch.from_arrays(block.columns, names=columns), done, rows
 
     return Table(path, schema.names, columns, notes, read, schema)
 

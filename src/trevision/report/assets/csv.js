@@ -1,8 +1,12 @@
 "use strict";
-// CSV as RFC 4180 has it: a field is quoted where it would be misread otherwise.
+// CSV as RFC 4180 has it: a field is quoted where it would be misread otherwise. What a spreadsheet would compute
+// gets an apostrophe in front, which `trevision apply` and `audit` take away again (spreadsheets.py).
+const isFormula = (text) => /^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
+
 const csvText = (lines) => {
   const field = (value) => {
-    const text = String(value);
+    const given = String(value);
+    const text = isFormula(given.replace(/^'+/, "")) ? `'${given}` : given;
     return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return lines.map((line) => `${line.map(field).join(",")}\r\n`).join("");

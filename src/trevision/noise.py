@@ -228,6 +228,20 @@ def validate(transition: ArrayLike, num_classes: int | None = None, tolerance: f
 def refuse_masked(values: Any, name: str) -> None:
     """Raise a ValueError for an array with masked values, which would be taken for what lies under the mask.
 
+    Parameters
+    ----------
+    values : Any
+        What was given.
+    name : str
+        Its name in the error.
+
+    Raises
+    ------
+    ValueError
+        If a value is masked.
+
+    Examples
+    --------
     >>> refuse_masked(np.ma.masked_equal([1, 2], 0), "y")
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):

@@ -156,7 +156,7 @@ def test_reviewed_votes_are_written_one_a_row_and_can_be_learnt_from(files, tmp_
     capsys.readouterr()
     with pytest.raises(SystemExit):
         run("apply", out, tmp_path / "corrections.csv", "--out", rows)
-    assert "must not be the source itself" in capsys.readouterr().err
+    assert "out must not be what is read" in capsys.readouterr().err
 
 
 def test_rows_repeated_in_the_answers_are_the_same_run(files, tmp_path):

@@ -443,7 +443,7 @@ def test_a_lead_within_its_error_is_told():
     best, far = Compared("forest", rows=np.zeros(1)), Compared("linear", behind=0.2, behind_error=0.1)
     near, broken = Compared("boosting", behind=0.1, behind_error=0.2), Compared("network", error="no")
     (note,) = _near_ones([best, near, far, broken])
-    assert "prefer forest to boosting: the lead" in note
+    assert "forest is hardly ahead of boosting" in note
     assert _near_ones([best, far, broken]) == []
 
 

@@ -68,7 +68,7 @@ def test_class_conditional_mistakes_are_told_and_the_interval_holds_the_truth_ni
 
 def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -> None:
     for seed in range(6):
-        probs, given, true = planted(seed, hardest=0.65, power=0.5)
+        probs, given, true = planted(seed, hardest=0.75, power=0.5)
         found = estimate(probs, given, bootstrap=20)
         count = count_wrong(probs, given, found)
         assert count.verdict == AS_RANGE
@@ -81,7 +81,7 @@ def test_where_many_rows_stay_open_the_count_is_a_range_that_holds_the_truth() -
 
 
 def test_no_range_is_told_without_intervals_or_where_its_ends_are_far_apart() -> None:
-    probs, given, _ = planted(hardest=0.65, power=0.5)
+    probs, given, _ = planted(hardest=0.75, power=0.5)
     assert count_wrong(probs, given, estimate(probs, given, bootstrap=0)).verdict == NOT_TOLD
     # Half of the rows are as likely of one class as of the other, so nearly any number may be wrong.
     some = np.arange(3000) % 2 == 0

@@ -32,7 +32,7 @@ MOST_OPEN = 0.2
 """The share of rows whose class may stay open. With more of them T is an extrapolation."""
 MOST_OPEN_FOR_RANGE = 0.25
 """The share of open rows from which on T says too little for a range."""
-MOST_OPEN_PER_WRONG = 0.6
+MOST_OPEN_PER_WRONG = 0.75
 """Rows whose class stays open, for each label that T calls wrong: more could hide as many mistakes."""
 WIDEST_RANGE = 4.0
 """The ends of a range, one divided by the other, beyond which it tells too little to be printed."""
@@ -59,8 +59,8 @@ UNEVEN, VERY_UNEVEN = 1 / 3, 1 / 2
 LEAST_NAMED = 0.5
 """Wrong labels by T below which there are next to none."""
 
-LEAST_INFORMED = 3.0
-"""By how many standard errors probabilities must tell the given labels better than chance does."""
+BY_CHANCE = 0.001
+"""How often shuffled labels may pass for labels that the probabilities tell."""
 
 LEAST_RATE = 1e-6
 
@@ -289,26 +289,21 @@ def _read(rows: ProbabilityRows, found: Estimate | Solution) -> tuple[int, float
 def _uninformed(rows: ProbabilityRows) -> str | None:
     """Why the probabilities say nothing of the labels, as where these were shuffled; None if they do.
 
-    They do if given labels are likelier by them than by the sizes of the classes, or hit more often than by
-    chance. Probabilities that are far too sure may fail the first, and those of one large class the second.
+    They do if the rows labelled as some class have clearly higher probabilities of it than rows drawn blindly
+    would have. Each class is looked at by itself, since one that is rare counts for little in any mean.
     """
-    number = len(rows)
-    sizes = np.bincount(rows.labels, minlength=rows.num_classes)
-    log_share = np.log(np.maximum(sizes, 1) / number)
-    predicted, hits, gains, squares = np.zeros(rows.num_classes), 0, 0.0, 0.0
+    number, size = len(rows), rows.num_classes
+    sizes = np.bincount(rows.labels, minlength=size)
+    totals, squares, own = np.zeros(size), np.zeros(size), np.zeros(size)
     for probs, labels, _ in rows.chunks():
-        likeliest = probs.argmax(axis=1)
-        predicted += np.bincount(likeliest, minlength=rows.num_classes)
-        hits += int((likeliest == labels).sum())
-        given = probs[np.arange(len(labels)), labels].astype(np.float64)
-        gain = np.log(np.maximum(given, LEAST_RATE)) - log_share[labels]
-        gains, squares = gains + float(gain.sum()), squares + float((gain**2).sum())
-    variance = max(squares / number - (gains / number) ** 2, 1e-12)
-    by_chance = float(predicted @ sizes) / number**2
-    spread = max(by_chance * (1 - by_chance), 1e-12)
-    likelier = gains / number >= LEAST_INFORMED * np.sqrt(variance / number)
-    hit_more = hits / number - by_chance >= LEAST_INFORMED * np.sqrt(spread / number)
-    if likelier or hit_more:
+        totals += probs.sum(axis=0, dtype=np.float64)
+        squares += np.square(probs, dtype=np.float64).sum(axis=0)
+        own += np.bincount(labels, probs[np.arange(len(labels)), labels], size)
+    mean = totals / number
+    variance = np.maximum(squares / number - mean**2, 0.0)
+    some = (sizes > 0) & (sizes < number) & (variance > 0)
+    blindly = np.sqrt(variance[some] / sizes[some] * (1 - sizes[some] / number))
+    if (own[some] / sizes[some] - mean[some] > ndtri(1 - BY_CHANCE / size) * blindly).any():
         return None
     return (
         "the probabilities tell the given labels no better than the sizes of the classes do: the rows say "

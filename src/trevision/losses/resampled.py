@@ -40,7 +40,8 @@ def importance_weights(logits: Tensor, noisy_labels: Tensor, transition: Tensor 
     transition = as_transition(transition, logits)
     log_clean = log_posterior(logits, noisy_labels, transition).detach()
     into_label = into_labels(transition.detach(), noisy_labels)
-    return weights_through(log_clean, noisy_labels, into_label)
+    # Rows whose logits are NaN are not drawn; their loss is NaN all the same.
+    return weights_through(log_clean, noisy_labels, into_label).nan_to_num(nan=0.0)
 
 
 def resampled_counts(weights: Tensor, rng: np.random.Generator) -> Tensor:

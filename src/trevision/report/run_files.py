@@ -77,9 +77,7 @@ def read_run(folder: Path | RunFolder) -> RunRecord:
         posterior=posterior_of(run),
         crowd=crowd_part(run) if run.has_annotators else None,
         audit=read_audited(run.path),
-        columns=None
-        if run.preprocessing is None
-        else frozenset(column.name for column in run.preprocessing.columns),
+        columns=None if run.columns is None else frozenset(column.name for column in run.columns),
     )
 
 

@@ -31,6 +31,7 @@ from trevision.training.model_card import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trevision.data.files.columns import Column
     from trevision.data.files.preprocessing import Preprocessing
     from trevision.data.noisy import NoisyData
     from trevision.estimation import Annotators
@@ -231,6 +232,16 @@ class RunFolder:
         from trevision.data.files.preprocessing import load_preprocessing
 
         return load_preprocessing(path)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...] | None:
+        """The columns of a table as they were learnt from; None if the source is not a table."""
+        path = self.path / PREPROCESSING_FILE
+        if not path.is_file():
+            return None
+        from trevision.data.files.saved_columns import read_columns
+
+        return read_columns(path)
 
     @property
     def has_probabilities(self) -> bool:

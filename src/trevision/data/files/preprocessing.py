@@ -22,10 +22,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from trevision.data.files.columns import DATE_PARTS, Column, booleans, date_parts, numbers, plain, words
-from trevision.data.files.skops_files import Trusted, read_description, read_skops, write_skops
+from trevision.data.files.saved_columns import COLUMNS_MEMBER, read_columns
+from trevision.data.files.skops_files import Trusted, read_skops, write_skops
 from trevision.files import DataError
-
-_COLUMNS_MEMBER = "columns.json"
 
 MOST_CATEGORIES = 32
 LEAST_CATEGORIES = 4
@@ -83,7 +82,7 @@ class Preprocessing:
     def save(self, path: Path) -> None:
         """Write it to one file."""
         columns = [asdict(column) for column in self.columns]
-        write_skops(path, self.transformer, _COLUMNS_MEMBER, {"columns": columns})
+        write_skops(path, self.transformer, COLUMNS_MEMBER, {"columns": columns})
 
 
 def fit_preprocessing(columns: tuple[Column, ...], sample: pa.Table, rows: int) -> Preprocessing:
@@ -185,16 +184,8 @@ def part_name(column: Column, part: str, columns: tuple[Column, ...]) -> str:
 
 def load_preprocessing(path: Path) -> Preprocessing:
     """Read a file written by `save`. A file that names a class not allowed here is refused."""
-    try:
-        description = read_description(path, _COLUMNS_MEMBER)
-        transformer = read_skops(path, Trusted(ESTIMATORS))
-        columns = tuple(Column(**column) for column in description["columns"])
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: there is no such file, so the table cannot be read as in training"
-        ) from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: must list its columns, but does not ({error!r}); is it damaged?") from None
+    columns = read_columns(path)
+    transformer = read_skops(path, Trusted(ESTIMATORS))
     if not isinstance(transformer, ColumnTransformer):
         raise DataError(f"{path}: must hold a ColumnTransformer, got {type(transformer).__name__}")
     return Preprocessing(columns, transformer)

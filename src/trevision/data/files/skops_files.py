@@ -7,10 +7,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import sklearn
 
 from trevision.budgets import check_unpacked
 from trevision.files import DataError, TooLarge, parse_json
@@ -42,7 +41,7 @@ def write_skops(path: Path, held: Any, member: str, description: dict[str, Any])
 
     skops.io.dump(held, path)
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(member, json.dumps(description | {"scikit-learn": sklearn.__version__}))
+        archive.writestr(member, json.dumps(description | {"scikit-learn": version("scikit-learn")}))
 
 
 @contextmanager
@@ -92,7 +91,7 @@ def read_skops(path: Path, trusted: Trusted) -> Any:
 def _unreadable(path: Path, error: Exception) -> DataError:
     return DataError(
         f"{path}: cannot be read (written with scikit-learn of another version than "
-        f"{sklearn.__version__}, or damaged): {error}"
+        f"{version('scikit-learn')}, or damaged): {error}"
     )
 
 

@@ -120,16 +120,27 @@ def signalled(place: Place, rng: random.Random, tally: Tally, number: int) -> No
         tally.add(hit, place.wrong(ended, may_be_silent=killed))
 
 
+PATIENCE = 60.0
+"""Seconds after which a command without memory is killed."""
+
+
 def limited(place: Place, rng: random.Random, tally: Tally, what: int) -> None:
-    """Too little disk (a limit on a file's size stands for it) or too little memory."""
+    """Too little disk (a limit on a file's size stands for it) or too little memory.
+
+    Where no memory is left, the compiled parts of others end the process without a word (safetensors), or ask
+    for memory for ever (OpenBLAS), until somebody kills it. It is then as after SIGKILL: nothing may be lost.
+    """
     fresh(place.template, place.folder)
     if what == resource.RLIMIT_AS:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         limit = used + int(2 ** rng.uniform(20, 29))
     else:
         limit = int(2 ** rng.uniform(0, 16))
-    ended = run(place.folder, place.command.words, partial(resource.setrlimit, what, (limit, limit)))
-    tally.add(ended.status != 0, place.wrong(ended))
+    began = time.monotonic()
+    set_limit = partial(resource.setrlimit, what, (limit, limit))
+    ended = wait(start(place.folder, place.command.words, set_limit), began, PATIENCE)
+    died = what == resource.RLIMIT_AS and ended.status < 0
+    tally.add(ended.status != 0, place.wrong(ended, may_be_silent=died))
 
 
 def read_only(place: Place, rng: random.Random, tally: Tally) -> None:

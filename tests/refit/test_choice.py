@@ -14,7 +14,8 @@ from trevision.refit.selection import Task
 
 
 def made(gain: Gain, changed: float = 0.0, agreement: float = 0.0) -> Score:
-    return Score(gain.mean, gain, np.empty((0, 2)), np.empty(0), changed, agreement)
+    nothing = np.empty(0)
+    return Score(gain.mean, gain, np.empty((0, 2)), nothing, nothing.astype(int), changed, agreement)
 
 
 def task(labels: list[int], weights: list[float] | None = None) -> Task:
@@ -57,6 +58,41 @@ def test_changes_and_agreement_are_weighted_shares_of_rows():
     assert other.changed == pytest.approx((2 + 3) / 10)
     assert other.agreement == pytest.approx((2 - 3) / 10)
     assert contradicted(given, none.held_out) == pytest.approx((2 + 4) / 10)
+
+
+def test_a_right_correction_of_uneven_noise_hits_as_many_labels_as_the_noisy_posterior():
+    """With T, not by the clean class: 40% of class 0 are labelled 1, so near it 1 is the likelier label."""
+    rng = np.random.default_rng(0)
+    transition = np.array([[0.6, 0.4], [0.1, 0.9]])
+    g = np.linspace(0.02, 0.98, 2000)
+    g = np.stack([g, 1 - g], axis=1)
+    clean = (rng.random(2000) < g[:, 1]).astype(int)
+    labels = (rng.random(2000) < transition[clean, 1]).astype(int)
+    given = task(labels.tolist())
+    none = score(given, g @ transition, [None, None])
+    right = score(given, g, [transition] * 2, none)
+    by_class = (g.argmax(axis=1) == labels).mean() - (none.held_out.argmax(axis=1) == labels).mean()
+    assert by_class < -0.03  # the clean class itself hits fewer labels
+    assert abs(right.agreement) < 0.01
+    assert right.changed > 0.1
+
+
+@pytest.mark.parametrize("rates", [(0.4, 0.1), (0.3, 0.05)])
+def test_uneven_noise_of_two_classes_is_corrected(rates):
+    """Two Gaussians 2 apart: the best classifier splits halfway, plain training far from there."""
+    accuracies = {"none": [], "auto": []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, 3000)
+        x = rng.normal(size=(3000, 4)) + np.outer(y, [2, 0, 0, 0])
+        noisy = np.where(rng.random(3000) < np.where(y == 0, *rates), 1 - y, y)
+        for correction, found in accuracies.items():
+            model = NoisyLabelClassifier(LogisticRegression(), correction=correction, random_state=seed)
+            model.fit(x[:2000], noisy[:2000])
+            found.append(np.mean(model.predict(x[2000:]) == y[2000:]))
+    best = 0.8413  # the normal distribution's function at 1
+    assert np.mean(accuracies["auto"]) > best - 0.02
+    assert np.mean(accuracies["none"]) < best - 0.03
 
 
 def test_a_model_that_knows_nothing_of_the_labels_does_not_tell_them():

@@ -10,7 +10,7 @@ from trevision.refit.correction import LEAST_COPY, Evidence, Training
 from trevision.refit.corrections import confident, none, prune, reweight, soft
 from trevision.refit.models import drawn_by_weight
 from trevision.refit.registry import CORRECTIONS
-from trevision.refit.scoring import Calibration, calibrate, gain, held_out_log_likelihood
+from trevision.refit.scoring import Calibration, calibrate, gain, held_out_noisy
 
 TRANSITION = np.array([[0.7, 0.3, 0.0], [0.1, 0.6, 0.3], [0.2, 0.0, 0.8]])
 
@@ -140,7 +140,7 @@ def test_sharpness_alone_gives_no_gain():
     folds = [np.arange(3000) % 5 == k for k in range(5)]
     sharp = probs**4 / (probs**4).sum(axis=1, keepdims=True)
     weights = np.ones(3000)
-    scores = [held_out_log_likelihood(each, labels, [None] * 5, folds, weights) for each in (probs, sharp)]
+    scores = [held_out_noisy(each, labels, [None] * 5, folds, weights)[0] for each in (probs, sharp)]
     assert abs(gain(*scores, weights).mean) < 0.005
     uncalibrated = np.log(np.maximum(sharp, 1e-6))[np.arange(3000), labels].mean()
     assert uncalibrated < scores[0].mean() - 0.3

@@ -29,7 +29,7 @@ from trevision.models.names import NETWORK
 from trevision.noise import FloatArray, IntArray
 from trevision.refit.correction import Training, weighted_copies
 from trevision.refit.models import cross_fit
-from trevision.refit.scoring import gain, held_out_log_likelihood
+from trevision.refit.scoring import gain, held_out_noisy
 from trevision.training.progress import Progress
 
 
@@ -62,7 +62,8 @@ class SharedFolds:
             return self.crowd.log_likelihoods(probs, self.folds)
         none: list[FloatArray | None] = [None] * len(self.folds)
         weights = np.ones(len(self.labels))
-        return held_out_log_likelihood(probs, self.labels, none, self.folds, weights)
+        rows, _ = held_out_noisy(probs, self.labels, none, self.folds, weights)
+        return rows
 
     def accuracy(self, probs: FloatArray) -> float:
         """The share of rows whose label is the likeliest by `probs`."""

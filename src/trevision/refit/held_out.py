@@ -5,14 +5,14 @@ The same rules serve scikit-learn models (`selection.py`) and the network (`meth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trevision.noise import FloatArray, IntArray
-from trevision.refit.scoring import LEAST_PROBABILITY, Gain, gain, held_out_log_likelihood
+from trevision.refit.scoring import LEAST_PROBABILITY, Gain, gain, held_out_noisy
 
 if TYPE_CHECKING:
     from trevision.refit.models import FittedModel
@@ -76,10 +76,13 @@ class Score:
         What the models predicted for the rows that they were not fitted on.
     rows : ndarray of shape (n,)
         log P(noisy = y | x) of every row.
+    noisy_labels : ndarray of shape (n,)
+        The likeliest noisy label of every row, through T.
     changed : float
         The share of rows whose likeliest class is not that of `none`.
     agreement : float
-        By how much more often its likeliest class is the held-out noisy label than that of `none`.
+        By how much more often the held-out label is its likeliest class, or if that is more, its likeliest
+        noisy label, than with `none`.
     agreement_error : float
         The standard error of `agreement`.
     accuracy : float
@@ -94,6 +97,7 @@ class Score:
     gain: Gain
     held_out: FloatArray
     rows: FloatArray
+    noisy_labels: IntArray
     changed: float = 0.0
     agreement: float = 0.0
     agreement_error: float = 0.0
@@ -110,8 +114,10 @@ class Score:
     def is_clear(self) -> bool:
         """Whether noisy labels are clearly likelier by it than by `none`, and hit at least as often.
 
-        A weak model's doubt can be read as noise: T then makes labels likelier and predictions worse. Where
-        labels are right more often than not, better predictions hit noisy labels more often, too.
+        A weak model's doubt can be read as noise: T then makes labels likelier and predictions worse, and
+        those hit fewer labels. Better predictions hit more of them where mistakes are even. Where 40% of a
+        class are given as another, they need not: the likeliest label of many rows is not their class. There
+        the likeliest noisy label, through T, must be hit as often.
         """
         return self.agreement >= 0 and self.gain.is_clear(self.errors_needed)
 
@@ -119,9 +125,8 @@ class Score:
     def is_not_refuted(self) -> bool:
         """Whether held-out noisy labels leave it open that it is better than `none`.
 
-        A flexible model learns P(noisy | x) as well without T as with it, and where mistakes are uneven the
-        better prediction of the clean label may hit fewer noisy ones. So labels cannot speak for a right T.
-        They can speak against a wrong one.
+        A flexible model learns P(noisy | x) as well without T as with it. So labels cannot speak for a right
+        T. They can speak against a wrong one.
         """
         hits = self.agreement >= CLEARLY_FEWER * self.agreement_error
         return hits and self.gain.mean >= CLEARLY_BEHIND * self.gain.error
@@ -131,32 +136,39 @@ def score(
     task: Labelled, held_out: FloatArray, transitions: list[FloatArray | None], none: Score | None = None
 ) -> Score:
     """How likely predictions make the noisy labels, compared with the score of `none`."""
-    weights = task.row_weights
-    rows = held_out_log_likelihood(held_out, task.labels, transitions, task.folds, weights)
-    mean = float(weights @ rows / weights.sum())
-    ours, total = held_out.argmax(axis=1), weights.sum()
-    accuracy = float(weights @ (ours == task.labels) / total)
+    labels, weights = task.labels, task.row_weights
+    total = weights.sum()
+    rows, noisy_labels = held_out_noisy(held_out, labels, transitions, task.folds, weights)
+    scored = Score(
+        log_likelihood=float(weights @ rows / total),
+        gain=Gain(0.0, 0.0),
+        held_out=held_out,
+        rows=rows,
+        noisy_labels=noisy_labels,
+        accuracy=float(weights @ (held_out.argmax(axis=1) == labels) / total),
+    )
     if none is None:
-        return Score(mean, Gain(0.0, 0.0), held_out, rows, accuracy=accuracy)
-    theirs = none.held_out.argmax(axis=1)
-    hits = (ours == task.labels).astype(np.int64) - (theirs == task.labels)
-    agreement = float(weights @ hits / total)
-    return Score(
-        mean,
-        gain(rows, none.rows, weights),
-        held_out,
-        rows,
-        changed=float(weights @ (ours != theirs) / total),
-        agreement=agreement,
-        agreement_error=float(np.sqrt(weights**2 @ (hits - agreement) ** 2) / total),
-        accuracy=accuracy,
+        return scored
+    before = (none.noisy_labels == labels).astype(float)
+    by_class, through = (
+        gain((each == labels).astype(float), before, weights)
+        for each in (held_out.argmax(axis=1), noisy_labels)
+    )
+    hits = max(by_class, through, key=lambda each: each.mean)
+    changed = held_out.argmax(axis=1) != none.held_out.argmax(axis=1)
+    return replace(
+        scored,
+        gain=gain(rows, none.rows, weights),
+        changed=float(weights @ changed / total),
+        agreement=hits.mean,
+        agreement_error=hits.error,
     )
 
 
 def best_correction(scores: dict[str, Score]) -> str:
     """The name of the correction, other than `none`, with the highest likelihood.
 
-    Those whose predictions hit held-out labels less often than those of `none` come last.
+    Those by which held-out labels are hit less often than by `none` come last.
     """
     names = [name for name in scores if name != "none"]
     return max(names, key=lambda name: (scores[name].agreement >= 0, scores[name].log_likelihood))

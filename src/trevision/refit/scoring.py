@@ -34,15 +34,19 @@ class Calibration:
     power: float = 1.0
     share: float = 0.0
 
-    def noisy_probs(
-        self, g: FloatArray, transition: FloatArray | None, frequencies: FloatArray
-    ) -> FloatArray:
-        """(1 - e) T' g^a + e f, (n, C); without a `transition`, g itself is the noisy posterior."""
+    def through(self, g: FloatArray, transition: FloatArray | None) -> FloatArray:
+        """T' g^a, (n, C); without a `transition`, g itself is the noisy posterior."""
         logs = self.power * np.log(np.maximum(g, LEAST_PROBABILITY))
         raised = np.exp(logs - logs.max(axis=1, keepdims=True))
         raised /= raised.sum(axis=1, keepdims=True)
         noisy: FloatArray = raised if transition is None else raised @ transition
-        mixed: FloatArray = (1 - self.share) * noisy + self.share * frequencies
+        return noisy
+
+    def noisy_probs(
+        self, g: FloatArray, transition: FloatArray | None, frequencies: FloatArray
+    ) -> FloatArray:
+        """(1 - e) T' g^a + e f, (n, C)."""
+        mixed: FloatArray = (1 - self.share) * self.through(g, transition) + self.share * frequencies
         return mixed
 
 
@@ -86,23 +90,26 @@ def calibrate(
     return unpacked(least.x)
 
 
-def held_out_log_likelihood(
+def held_out_noisy(
     g: FloatArray,
     labels: IntArray,
     transitions: list[FloatArray | None],
     folds: list[NDArray[np.bool_]],
     weights: FloatArray,
-) -> FloatArray:
-    """log P(noisy = y | x) of every row, (n,), each fold calibrated by the others; a T for each fold."""
-    scores = np.empty(len(labels))
+) -> tuple[FloatArray, IntArray]:
+    """log P(noisy = y | x) of every row and its likeliest noisy label T' g^a, each (n,).
+
+    Each fold is calibrated by the others, and has a T of its own.
+    """
+    logs, likeliest = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
     for fold, transition in zip(folds, transitions, strict=True):
         rest = ~fold
         frequencies = np.bincount(labels[rest], weights[rest], g.shape[1]) / weights[rest].sum()
         fitted = calibrate(g[rest], labels[rest], transition, frequencies, weights[rest])
-        probs = fitted.noisy_probs(g[fold], transition, frequencies)
-        own = probability_of(probs, labels[fold])
-        scores[fold] = np.log(np.maximum(own, LEAST_PROBABILITY))
-    return scores
+        own = probability_of(fitted.noisy_probs(g[fold], transition, frequencies), labels[fold])
+        logs[fold] = np.log(np.maximum(own, LEAST_PROBABILITY))
+        likeliest[fold] = fitted.through(g[fold], transition).argmax(axis=1)
+    return logs, likeliest
 
 
 @dataclass(frozen=True)

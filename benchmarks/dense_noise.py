@@ -70,6 +70,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.environ.get("TREVISION_RUNS", temporary))
+        folder.mkdir(parents=True, exist_ok=True)
         print(HEADING)
         below: list[float] = []
         growth: list[float] = []

@@ -78,10 +78,8 @@ def test_on_clean_labels_it_ends_where_plain_training_does(blobs):
 
 
 def scored(mean: float, error: float, agreement: float = 0.0) -> Score:
-    labels = np.array([0, 1] * 50)
-    return Score(
-        -1 + mean, Gain(mean, error), np.eye(2)[labels], np.zeros(100), labels, 0.05, agreement, 0.01
-    )
+    hits = Gain(agreement, 0.01)
+    return Score(-1 + mean, Gain(mean, error), np.eye(2)[[0, 1] * 50], np.zeros(100), 0.05, hits, hits)
 
 
 @pytest.mark.parametrize(

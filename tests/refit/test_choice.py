@@ -13,9 +13,10 @@ from trevision.refit.scoring import Gain
 from trevision.refit.selection import Task
 
 
-def made(gain: Gain, changed: float = 0.0, agreement: float = 0.0) -> Score:
-    nothing = np.empty(0)
-    return Score(gain.mean, gain, np.empty((0, 2)), nothing, nothing.astype(int), changed, agreement)
+def made(gain: Gain, changed: float = 0.0, agreement: float = 0.0, through: float | None = None) -> Score:
+    hits = Gain(agreement, 0.01)
+    more = hits if through is None else Gain(through, 0.01)
+    return Score(gain.mean, gain, np.empty((0, 2)), np.empty(0), changed, hits, more)
 
 
 def task(labels: list[int], weights: list[float] | None = None) -> Task:
@@ -51,12 +52,25 @@ def test_the_best_correction_hits_labels_as_often_as_none_if_any_does():
     )
 
 
+def test_hits_through_t_count_only_where_no_correction_that_hits_by_class_is_clear():
+    scores = {
+        "soft": made(Gain(0.5, 0.1), 0.2, agreement=-0.01, through=0.01),
+        "prune": made(Gain(0.3, 0.1), 0.2, agreement=0.01),
+        "none": made(Gain(0, 0)),
+    }
+    assert best_correction(scores) == "prune"
+    unclear = scores | {"prune": made(Gain(0.1, 0.1), 0.2, agreement=0.01)}
+    assert best_correction(unclear) == "soft"
+    assert unclear["soft"].is_clear
+    assert not made(Gain(0.5, 0.1), 0.2, agreement=-0.01, through=-0.01).is_clear
+
+
 def test_changes_and_agreement_are_weighted_shares_of_rows():
     given = task([0, 1, 0, 1], weights=[1, 2, 3, 4])
     none = score(given, np.array([[0.9, 0.1]] * 4), [None, None])
     other = score(given, np.array([[0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.9, 0.1]]), [np.eye(2)] * 2, none)
     assert other.changed == pytest.approx((2 + 3) / 10)
-    assert other.agreement == pytest.approx((2 - 3) / 10)
+    assert other.hits.mean == pytest.approx((2 - 3) / 10)
     assert contradicted(given, none.held_out) == pytest.approx((2 + 4) / 10)
 
 
@@ -73,7 +87,8 @@ def test_a_right_correction_of_uneven_noise_hits_as_many_labels_as_the_noisy_pos
     right = score(given, g, [transition] * 2, none)
     by_class = (g.argmax(axis=1) == labels).mean() - (none.held_out.argmax(axis=1) == labels).mean()
     assert by_class < -0.03  # the clean class itself hits fewer labels
-    assert abs(right.agreement) < 0.01
+    assert right.hits.mean == pytest.approx(by_class)
+    assert abs(right.hits_through.mean) < 0.01
     assert right.changed > 0.1
 
 

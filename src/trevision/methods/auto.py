@@ -306,7 +306,7 @@ def _finish(
             "gain": each.gain.mean,
             "standard_error": each.gain.error,
             "changed": each.changed,
-            "more_hits": each.agreement,
+            "more_hits": each.most_hits.mean,
             "accuracy": each.accuracy,
         }
         for name, each in scores.items()

@@ -103,7 +103,7 @@ def shares_with_folds(task: Task, none: Score, pair_probs: list[FloatArray], cor
     smaller = np.nanmean(np.stack(pair_probs), axis=0)
     averaged = score(task, (none.held_out + smaller) / 2, [None] * len(task.folds), none)
     if correction == "none":
-        return averaged.agreement >= 0 and averaged.gain.is_clear(CLEAR_ERRORS)
+        return averaged.hits.mean >= 0 and averaged.gain.is_clear(CLEAR_ERRORS)
     return averaged.gain.mean >= -CLEAR_ERRORS * averaged.gain.error
 
 

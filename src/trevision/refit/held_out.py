@@ -17,6 +17,8 @@ from trevision.refit.scoring import LEAST_PROBABILITY, Gain, gain, held_out_nois
 if TYPE_CHECKING:
     from trevision.refit.models import FittedModel
 
+NO_GAIN = Gain(0.0, 0.0)
+
 CLEAR_ERRORS = 1.0
 """Standard errors by which a correction must be ahead of `none`."""
 
@@ -76,15 +78,12 @@ class Score:
         What the models predicted for the rows that they were not fitted on.
     rows : ndarray of shape (n,)
         log P(noisy = y | x) of every row.
-    noisy_labels : ndarray of shape (n,)
-        The likeliest noisy label of every row, through T.
     changed : float
         The share of rows whose likeliest class is not that of `none`.
-    agreement : float
-        By how much more often the held-out label is its likeliest class, or if that is more, its likeliest
-        noisy label, than with `none`.
-    agreement_error : float
-        The standard error of `agreement`.
+    hits : Gain
+        By how much more often the held-out label is its likeliest class than with `none`.
+    hits_through : Gain
+        By how much more often it is the likeliest noisy label, through T.
     accuracy : float
         How often its likeliest class is the held-out noisy label.
     clear_errors : float
@@ -97,10 +96,9 @@ class Score:
     gain: Gain
     held_out: FloatArray
     rows: FloatArray
-    noisy_labels: IntArray
     changed: float = 0.0
-    agreement: float = 0.0
-    agreement_error: float = 0.0
+    hits: Gain = NO_GAIN
+    hits_through: Gain = NO_GAIN
     accuracy: float = float("nan")
     clear_errors: float = CLEAR_ERRORS
     models: tuple[FittedModel, ...] = ()
@@ -111,6 +109,11 @@ class Score:
         return CLEAR_ERRORS_OF_MANY if self.changed > MANY_CHANGES else self.clear_errors
 
     @property
+    def most_hits(self) -> Gain:
+        """The greater of both kinds of hits."""
+        return max(self.hits, self.hits_through, key=lambda each: each.mean)
+
+    @property
     def is_clear(self) -> bool:
         """Whether noisy labels are clearly likelier by it than by `none`, and hit at least as often.
 
@@ -119,7 +122,7 @@ class Score:
         class are given as another, they need not: the likeliest label of many rows is not their class. There
         the likeliest noisy label, through T, must be hit as often.
         """
-        return self.agreement >= 0 and self.gain.is_clear(self.errors_needed)
+        return self.most_hits.mean >= 0 and self.gain.is_clear(self.errors_needed)
 
     @property
     def is_not_refuted(self) -> bool:
@@ -128,8 +131,8 @@ class Score:
         A flexible model learns P(noisy | x) as well without T as with it. So labels cannot speak for a right
         T. They can speak against a wrong one.
         """
-        hits = self.agreement >= CLEARLY_FEWER * self.agreement_error
-        return hits and self.gain.mean >= CLEARLY_BEHIND * self.gain.error
+        hits = self.most_hits
+        return hits.mean >= CLEARLY_FEWER * hits.error and self.gain.mean >= CLEARLY_BEHIND * self.gain.error
 
 
 def score(
@@ -141,37 +144,38 @@ def score(
     rows, noisy_labels = held_out_noisy(held_out, labels, transitions, task.folds, weights)
     scored = Score(
         log_likelihood=float(weights @ rows / total),
-        gain=Gain(0.0, 0.0),
+        gain=NO_GAIN,
         held_out=held_out,
         rows=rows,
-        noisy_labels=noisy_labels,
         accuracy=float(weights @ (held_out.argmax(axis=1) == labels) / total),
     )
     if none is None:
         return scored
-    before = (none.noisy_labels == labels).astype(float)
-    by_class, through = (
-        gain((each == labels).astype(float), before, weights)
-        for each in (held_out.argmax(axis=1), noisy_labels)
-    )
-    hits = max(by_class, through, key=lambda each: each.mean)
-    changed = held_out.argmax(axis=1) != none.held_out.argmax(axis=1)
+    ours, theirs = held_out.argmax(axis=1), none.held_out.argmax(axis=1)
+
+    def more_hits(told: IntArray) -> Gain:
+        return gain((told == labels).astype(float), (theirs == labels).astype(float), weights)
+
     return replace(
         scored,
         gain=gain(rows, none.rows, weights),
-        changed=float(weights @ changed / total),
-        agreement=hits.mean,
-        agreement_error=hits.error,
+        changed=float(weights @ (ours != theirs) / total),
+        hits=more_hits(ours),
+        hits_through=more_hits(noisy_labels),
     )
 
 
 def best_correction(scores: dict[str, Score]) -> str:
     """The name of the correction, other than `none`, with the highest likelihood.
 
-    Those by which held-out labels are hit less often than by `none` come last.
+    Of those by whose likeliest class labels are hit at least as often as by `none`, if the best of them is
+    clear; else of those that hit as often in either way.
     """
     names = [name for name in scores if name != "none"]
-    return max(names, key=lambda name: (scores[name].agreement >= 0, scores[name].log_likelihood))
+    best = max(names, key=lambda name: (scores[name].hits.mean >= 0, scores[name].log_likelihood))
+    if scores[best].hits.mean >= 0 and scores[best].is_clear:
+        return best
+    return max(names, key=lambda name: (scores[name].most_hits.mean >= 0, scores[name].log_likelihood))
 
 
 def tells_labels(task: Labelled, none: Score) -> bool:
@@ -194,9 +198,8 @@ def why(scores: dict[str, Score], best: str) -> str:
     )
     measure = f"gain in log-likelihood of held-out noisy labels over none, in nats a row: {told}"
     score = scores[best]
-    does = (
-        f"it changes {score.changed:.1%} of the predictions and hits {score.agreement:+.1%} more noisy labels"
-    )
+    hits = score.most_hits.mean
+    does = f"it changes {score.changed:.1%} of the predictions and hits {hits:+.1%} more noisy labels"
     if score.is_clear:
         return (
             f"{best}: it makes held-out noisy labels likeliest, by more than {score.errors_needed:g} "
@@ -204,7 +207,7 @@ def why(scores: dict[str, Score], best: str) -> str:
         )
     lacking = (
         "hits fewer held-out noisy labels"
-        if score.agreement < 0
+        if hits < 0
         else f"is not ahead by {score.errors_needed:g} standard error(s)"
     )
     return f"none: the best correction, {best}, {lacking}; {does}; {measure}"

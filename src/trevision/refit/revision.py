@@ -58,7 +58,7 @@ def revise(
 
     after = score_correction(task, correction, collect_evidence(task, pair_probs, solve), none)
     step = gain(after.rows, before.rows, task.row_weights)
-    accepted = step.is_clear(CLEAR_STEP) and after.agreement >= before.agreement
+    accepted = step.is_clear(CLEAR_STEP) and after.hits.mean >= before.hits.mean
     solution = task.solve(transition_estimator, noisy_probs, everything, transition=whole.transition)
     record = {
         "step": "revise T",

@@ -118,9 +118,7 @@ def test_t_is_estimated_from_all_rows_out_of_sample_first_of_all():
     )
     predicted = OutOfSample(drawn(TRAIN), drawn(VALID, 1), 5, [])
     prior_of_classes = np.array([0.5, 0.3, 0.2])
-    problem = problem_of(
-        Given, data, out_of_sample=predicted, answers=(Solution(T, prior_of_classes),)
-    )
+    problem = problem_of(Given, data, out_of_sample=predicted, answers=(Solution(T, prior_of_classes),))
     found = stages.estimate_transition(problem, result_of(make_network()))
     (asked,) = problem.asked
     np.testing.assert_allclose(asked["weights"], weights)
@@ -208,19 +206,24 @@ def test_a_prior_that_lowers_an_entry_by_more_than_a_tenth_is_said_to_contradict
     assert [each.category for each in said] == [TransitionWarning] * told
     assert found.matrix[2, 0] == 0
     np.testing.assert_allclose(found.matrix.sum(axis=1), 1)
-    assert [f"class 2 seems to be labelled 0 with probability {lowered:.2f}" in word for word in found.warnings] == [
-        True
-    ] * told
+    assert [
+        f"class 2 seems to be labelled 0 with probability {lowered:.2f}" in word for word in found.warnings
+    ] == [True] * told
 
 
 def test_a_label_that_the_prior_rules_out_is_counted_and_one_that_does_not_occur_is_not_told_of():
     support = np.ones((3, 3), dtype=bool)
     support[:2, 2] = False
     prior = Prior(support=support, known_rows={2: np.array([0.5, 0.5, 0.0])})
-    answers = (Solution(np.full((3, 3), 1 / 3), np.ones(3) / 3), Solution(np.full((3, 3), 1 / 3), np.ones(3) / 3))
+    answers = (
+        Solution(np.full((3, 3), 1 / 3), np.ones(3) / 3),
+        Solution(np.full((3, 3), 1 / 3), np.ones(3) / 3),
+    )
     posterior = result_of(make_network())
     with pytest.warns(TransitionWarning):
-        found = stages.estimate_transition(problem_of(Given, prior=prior, apart=False, answers=answers), posterior)
+        found = stages.estimate_transition(
+            problem_of(Given, prior=prior, apart=False, answers=answers), posterior
+        )
     told = [word for word in found.warnings if word.startswith("label ")]
     assert len(told) == 1
     assert told[0].startswith(f"label 2 occurs {TRAIN // 3} times")
@@ -298,8 +301,19 @@ def test_a_corrected_step_is_the_mean_loss_weighted_and_with_known_labels_believ
     step = stages.corrected_step(forward_objective)
     assert step(through(matrix), batch).item() == pytest.approx(expected, rel=1e-6)
     _, unweighted = batch_of(known=known)
-    each = [step(through(matrix), Batch(logits[n : n + 1], batch.noisy_labels[n : n + 1], batch.rows[n : n + 1], 0,
-                                        known=known[n : n + 1])).item() for n in range(4)]
+    each = [
+        step(
+            through(matrix),
+            Batch(
+                logits[n : n + 1],
+                batch.noisy_labels[n : n + 1],
+                batch.rows[n : n + 1],
+                0,
+                known=known[n : n + 1],
+            ),
+        ).item()
+        for n in range(4)
+    ]
     assert step(through(matrix), unweighted).item() == pytest.approx(np.mean(each), rel=1e-6)
     _, doubted = batch_of()
     plain = losses.forward_nll(logits, batch.noisy_labels, matrix)
@@ -321,7 +335,9 @@ def test_a_penalised_step_adds_the_penalty():
 
 def test_stage_1_selects_by_noisy_labels_though_trusted_rows_are_there_and_the_next_stage_by_these():
     data = some_data(**TRUSTED)
-    problem = problem_of(data=data, schedule=replace(SCHEDULE, noisy_posterior=Phase(6, lr=0.5, batch_size=4)))
+    problem = problem_of(
+        data=data, schedule=replace(SCHEDULE, noisy_posterior=Phase(6, lr=0.5, batch_size=4))
+    )
     trained = stages.fit_noisy_posterior(problem)
     errors = [record["noisy_validation_error"] for record in trained.history]
     assert trained.selected["noisy_validation_error"] == min(errors)
@@ -374,7 +390,9 @@ def test_weighted_losses_get_the_rate_that_a_gentle_schedule_has_for_them(monkey
     problem = problem_of(schedule=replace(SCHEDULE, gentle=True))
     noisy = EstimatedTransition(np.full((3, 3), 0.4) - 0.2 * np.eye(3))
     for weighted, rate in ((True, 0.05 * 0.4**2), (False, 0.2)):
-        stages.train_classifier(problem, result_of(make_network()), noisy, forward_objective, weighted=weighted)
+        stages.train_classifier(
+            problem, result_of(make_network()), noisy, forward_objective, weighted=weighted
+        )
         assert seen["phase"].lr == pytest.approx(rate)
     stages.train_anew(problem, noisy.matrix, "anew", 1)
     assert seen["phase"].lr == pytest.approx(0.2)
@@ -496,7 +514,9 @@ def test_two_thousand_rows_are_looked_at():
 
 def learnt(sums: tuple[float, ...] = (), problem: Problem | None = None, **changes):
     model = NoisyLabelModel(nn.Identity(), make_network(), Transition(torch.tensor(T), "frozen"))
-    first = result_of(make_network(), history=[{"epoch": 1}], warnings=("of the first",), guard=({"stage": "a"},))
+    first = result_of(
+        make_network(), history=[{"epoch": 1}], warnings=("of the first",), guard=({"stage": "a"},)
+    )
     last = StageResult(
         model.state_dict(),
         {"epoch": 7},

@@ -18,7 +18,7 @@ test-long: .venv/.installed-dev
 # The tests with the lowest versions that pyproject.toml claims, on Python 3.11.
 OLDEST ?= python3.11
 test-oldest: .venv-oldest/.installed
-	.venv-oldest/bin/python -m pytest -n 2 --ignore tests/faults $(TESTS)
+	.venv-oldest/bin/python -m pytest -n 2 -W default --ignore tests/faults $(TESTS)
 
 # Lines and branches that the tests meet: of the rooms that carry the mathematics, then of everything.
 coverage: .venv/.installed-dev

@@ -125,8 +125,8 @@ def _processor_seconds(process: int) -> float:
 
 
 def equal_ones() -> set[str]:
-    """The mutants that are equal to what they were made from: `module: before -> after  # why`."""
-    return {line.partition("  # ")[0] for line in EQUAL.read_text().splitlines() if line.strip()}
+    """The mutants that are equal to what they were made from: `module: before -> after in line  # why`."""
+    return {line.rpartition("  # ")[0] for line in EQUAL.read_text().splitlines() if line.strip()}
 
 
 def main() -> None:

@@ -37,17 +37,19 @@ class Mutant:
     """A module with one mistake."""
 
     line: int
+    text: str
+    """That line."""
     before: str
     after: str
     tree: ast.Module
 
     def __str__(self) -> str:
-        return f"{self.before} -> {self.after}"
+        return f"{self.before} -> {self.after} in {self.text}"
 
 
 def mutants(source: str) -> Iterator[Mutant]:
     """Every mutant of a module, from its first line to its last."""
-    whole = ast.parse(source)
+    whole, lines = ast.parse(source), source.splitlines()
     nodes = list(_changeable(whole))
     for number, node in enumerate(nodes):
         for which in range(len(_changes(node))):
@@ -56,7 +58,9 @@ def mutants(source: str) -> Iterator[Mutant]:
             new = _changes(same)[which]
             before, after = _said(node), _said(new)
             _replace(tree, same, new)
-            yield Mutant(getattr(node, "lineno", 0), before, after, ast.fix_missing_locations(tree))
+            line = getattr(node, "lineno", 0)
+            text = lines[line - 1].strip()
+            yield Mutant(line, text, before, after, ast.fix_missing_locations(tree))
 
 
 def _said(node: ast.AST) -> str:

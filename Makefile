@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long lint docs pictures bench fuzz clean
+.PHONY: demo test test-long test-oldest lint docs pictures bench fuzz coverage mutants lock licences audit wheel clean
 
 demo: .venv/.installed
 	$(BIN)/trevision demo
@@ -14,6 +14,25 @@ test: .venv/.installed-dev
 KILLS ?= 200
 test-long: .venv/.installed-dev
 	$(BIN)/python tests/faults/__main__.py --kills $(KILLS)
+
+# The tests with the lowest versions that pyproject.toml claims, on Python 3.11.
+OLDEST ?= python3.11
+test-oldest: .venv-oldest/.installed
+	.venv-oldest/bin/python -m pytest -n 2 -W default --ignore tests/faults $(TESTS)
+
+# Lines and branches that the tests meet: of the rooms that carry the mathematics, then of everything.
+coverage: .venv/.installed-dev
+	$(BIN)/python -m coverage run -m pytest $(TESTS)
+	$(BIN)/python -m coverage report --include='$(PURE)' --fail-under=97
+	$(BIN)/python -m coverage report --fail-under=92
+PURE := src/trevision/noise.py,src/trevision/losses/*,src/trevision/transition.py,src/trevision/prior.py
+PURE := $(PURE),src/trevision/estimation/*,src/trevision/refit/*,src/trevision/audit/*
+
+# Small mistakes in the mathematics that the tests must notice: make mutants ROOMS="noise prior" SAMPLE=40
+ROOMS ?= noise losses transition prior stages
+SAMPLE ?= 0
+mutants: .venv/.installed-dev
+	$(BIN)/python tests/mutants/__main__.py --rooms $(ROOMS) --sample $(SAMPLE)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -39,8 +58,26 @@ N ?= 13000
 fuzz: .venv/.installed-dev
 	$(BIN)/python tests/fuzz/__main__.py $(N)
 
+# The pinned versions with the hashes of their files. To install nothing else:
+#   pip install --require-hashes -r supply/requirements.lock && pip install --no-deps -e .
+lock: .venv-supply/.installed
+	.venv-supply/bin/uv pip compile --quiet --generate-hashes --python-version 3.11.7 --no-header --no-annotate \
+	  -c constraints.txt pyproject.toml --all-extras -o supply/requirements.lock
+
+# What is depended on, with its licences, in docs/licences.md.
+licences: .venv/.installed-dev .venv/.installed-docs
+	$(BIN)/python supply/licences.py
+
+# Advisories of the pinned versions. Ends with 3 where some could not be looked up.
+audit: .venv-supply/.installed
+	.venv-supply/bin/python supply/audit.py
+
+# The wheel, installed without the checkout, runs its demo.
+wheel: .venv/.installed
+	$(BIN)/python supply/wheel.py
+
 clean:
-	rm -rf .venv build dist runs demo-output site .mypy_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-supply build dist runs demo-output site .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -52,6 +89,17 @@ clean:
 
 .venv/.installed-dev: .venv/.installed
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+.venv-oldest/.installed: pyproject.toml constraints-oldest.txt
+	$(OLDEST) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt \
+	  -e '.[torch,images,ray,bench]' tensorboard datasets pytest pytest-xdist hypothesis selenium
+	touch $@
+
+.venv-supply/.installed: supply/tools.txt
+	$(PYTHON) -m venv .venv-supply
+	.venv-supply/bin/python -m pip install --quiet -r supply/tools.txt
 	touch $@
 
 .venv/.installed-docs: .venv/.installed

@@ -22,6 +22,7 @@ NAMES = (
     "gpu_cost",
     "journey",
     "page",
+    "same_bits",
 )
 
 if __name__ == "__main__":

@@ -169,6 +169,20 @@ def test_a_class_that_is_masked_out_has_no_weight_and_no_gradient_that_is_nan(lo
     assert logits.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("loss", [reweight_live, reweight_detached])
+def test_a_label_that_t_rules_out_counts_for_nothing_beside_one_that_it_allows(loss: Loss) -> None:
+    matrix = torch.tensor([[0.8, 0.2, 0.0], [0.3, 0.7, 0.0], [0.5, 0.5, 0.0]])
+    logits = torch.tensor([[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]], requires_grad=True)
+    both = loss(logits, torch.tensor([0, 2]), matrix)
+    both.backward()
+    g = torch.softmax(torch.tensor([2.0, 0.0, 1.0]).double(), dim=0)
+    weight = g[0] / (0.8 * g[0] + 0.3 * g[1] + 0.5 * g[2])
+    assert both.item() == pytest.approx(float(-weight * g[0].log()) / 2, rel=1e-5)
+    assert logits.grad is not None
+    assert logits.grad[1].tolist() == [0, 0, 0]
+    assert logits.grad[0].abs().min() > 0
+
+
 def test_a_weight_above_the_cap_counts_as_the_cap() -> None:
     # g_y / (T'g)_y = 1 / T[y, y] where g is sure of y: with a diagonal of 1e-6 that is a million.
     matrix = torch.tensor([[1e-6, 1 - 1e-6], [0.5, 0.5]], dtype=torch.float64)

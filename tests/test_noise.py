@@ -380,3 +380,15 @@ def test_a_noise_has_one_name_however_it_is_written(name: str) -> None:
 
 def test_the_name_of_a_noise_keeps_its_fraction() -> None:
     assert noise.canonical_name("pair-12.5") == "pair-12.5"
+
+
+@pytest.mark.parametrize(("tolerance", "most"), [({}, 1e-6), ({"tolerance": noise.FLOAT32_TOLERANCE}, 1e-4)])
+def test_rows_may_miss_one_by_what_rounding_explains_and_by_no_more(tolerance, most):
+    matrix = np.array([[0.7, 0.3], [0.4, 0.6]])
+    for sign in (1, -1):
+        near, far = matrix.copy(), matrix.copy()
+        near[0, 1] += sign * 0.8 * most
+        far[0, 1] += sign * 1.3 * most
+        noise.validate(near, **tolerance)
+        with pytest.raises(ValueError, match="row"):
+            noise.validate(far, **tolerance)

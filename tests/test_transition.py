@@ -274,3 +274,12 @@ def test_unknown_parameterisation_is_refused_with_the_choices() -> None:
 def test_estimate_that_is_not_square_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="must be a square matrix"):
         Transition(torch.full(shape, 0.25), "slack")
+
+
+def test_a_zero_starts_at_a_millionth_on_the_simplex_from_where_it_can_move() -> None:
+    started = Transition(torch.tensor([[0.75, 0.25, 0.0], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]), "simplex")
+    matrix = started.matrix
+    assert matrix[0, 2].item() == pytest.approx(1e-6, rel=1e-3)
+    assert matrix[1, 0].item() == pytest.approx(1e-6, rel=1e-3)
+    (moved,) = torch.autograd.grad(matrix[0, 2], started.free)
+    assert moved[0, 2] > 0

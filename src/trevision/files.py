@@ -115,6 +115,8 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     ------
     DiskFull
         If the disk has no room. What was at `path` before is then as it was.
+    TrevisionError
+        If there is no folder for the file, perhaps not any more.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path}: must be a file to write, but is a folder")
@@ -125,18 +127,41 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
                 write(ready)
                 _write_into(path, ready)
             return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path
         try:
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=UNFINISHED, dir=path.parent)
+            os.close(handle)
+            temporary = Path(name)
             write(temporary)
             # mkstemp makes private files; the result gets the permissions an ordinary file would have.
             umask = os.umask(0)
             os.umask(umask)
             temporary.chmod(0o666 & ~umask)
             os.replace(temporary, path)
+        except Exception as error:
+            if path.parent.is_dir():
+                raise
+            raise folder_gone(path) from error
         finally:
-            temporary.unlink(missing_ok=True)
+            if temporary != path:
+                temporary.unlink(missing_ok=True)
+
+
+def folder_gone(path: Path) -> TrevisionError:
+    """The error of a file whose folder is not there, perhaps not any more."""
+    return TrevisionError(
+        f"{path} cannot be written: there is no folder {path.parent}; was it removed meanwhile?", path=path
+    )
+
+
+UNFINISHED = ".unfinished"
+"""How the name of a file ends that is still being written. A dot comes first, then the name it will have."""
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a process that was killed had begun to write. Nobody else may be writing there."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
 
 
 def is_stream(path: Path) -> bool:

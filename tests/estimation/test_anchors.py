@@ -171,6 +171,13 @@ def test_the_usual_anchor_of_even_classes_is_the_one_at_the_usual_percentile() -
     np.testing.assert_array_less(np.abs(probs[found] - probs[anchor_points(probs, 97)]).max(), 0.02)
 
 
+@pytest.mark.parametrize("size", [2, 10, 14])
+def test_the_usual_percentile_leaves_three_tenths_of_a_class_above_it(size: int) -> None:
+    each = 1000  # rows of a class; above the rank are those with a larger posterior
+    rank = usual_percentile(size) / 100 * (each * size)
+    assert each * size - rank == pytest.approx(0.3 * each)
+
+
 def test_a_row_that_counts_twice_lies_as_deep_as_two_rows() -> None:
     rng = np.random.default_rng(1)
     probs = rng.dirichlet([1, 2, 6], size=200)

@@ -8,8 +8,10 @@ command then gave the same bits as if nothing had happened. The exit status is 1
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -41,27 +43,32 @@ def main() -> None:
         for name in ("trevision.runs.run", "trevision.runs.model_run", "trevision.report.page", "torch"):
             import_module(name)
         places: dict[str, Place] = {}
-        tallies: dict[str, Tally] = {}
+        tallies: list[Tally] = []
         wanted = [
             each
             for each in planned(chosen.kills, chosen.others, not chosen.quick)
             if chosen.kinds is None or any(kind in each[0] for kind in chosen.kinds)
         ]
-        for number, (kind, fault, name) in enumerate(wanted):
-            if name not in places:
-                places[name] = Place(COMMANDS[name], Path(scratch))
-            tally = tallies.setdefault(kind, Tally(kind))
-            fault(places[name], random.Random(f"{chosen.seed} {number}"), tally)
-            print(f"\r{number + 1} of {len(wanted)}: {kind:<30}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    print(f"{'kind of fault':<28} {'tried':>6} {'at work':>8} {'survived':>9} {'lost':>5}")
-    for tally in tallies.values():
-        print(f"{tally.kind:<28} {tally.tried:>6} {tally.hit:>8} {tally.survived:>9} {len(tally.lost):>5}")
-    lost = [f"{tally.kind}: {wrong}" for tally in tallies.values() for wrong in tally.lost]
-    total = sum(tally.tried for tally in tallies.values())
-    print(f"{total} faults in {(time.monotonic() - began) / 60:.0f} minutes, {len(lost)} lost")
-    for line in lost:
-        print(f"   {line}")
+        print(f"{'kind of fault':<28} {'tried':>6} {'at work':>8} {'survived':>9} {'lost':>5}", flush=True)
+        for kind, faults in itertools.groupby(wanted, key=lambda each: each[0]):
+            tally = Tally(kind)
+            for number, (_, fault, name) in enumerate(faults):
+                if name not in places:
+                    places[name] = Place(COMMANDS[name], Path(scratch))
+                fault(places[name], random.Random(f"{chosen.seed} {kind} {number}"), tally)
+            print(
+                f"{kind:<28} {tally.tried:>6} {tally.hit:>8} {tally.survived:>9} {len(tally.lost):>5}",
+                flush=True,
+            )
+            for line in tally.lost:
+                print(f"   {line}", flush=True)
+            tallies.append(tally)
+    lost = sum(len(tally.lost) for tally in tallies)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"{sum(tally.tried for tally in tallies)} faults in {(time.monotonic() - began) / 60:.0f} minutes "
+        f"({(used.ru_utime + used.ru_stime) / 60:.0f} of the processor), {lost} lost"
+    )
     sys.exit(1 if lost else 0)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LONGEST = 300.0
-"""Seconds after which a child counts as hanging."""
+"""Seconds after which a child counts as hanging, on a machine that has nothing else to do."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def start(
         os._exit(status)
 
 
-def wait(child: int, began: float, longest: float = LONGEST) -> Ended:
+def wait(child: int, began: float, patience: float | None = None) -> Ended:
     """Wait for a child; one that hangs is killed, and ends with the status of that."""
     said = b""
     while True:
@@ -101,11 +101,16 @@ def wait(child: int, began: float, longest: float = LONGEST) -> Ended:
         seconds = time.monotonic() - began
         if done:
             break
-        if seconds > longest:
+        if seconds > (patience or LONGEST * crowding()):
             kill_group(child)
         time.sleep(0.005)
     os.close(_HEARD.pop(child))
     return Ended(os.waitstatus_to_exitcode(status), said.decode(errors="replace"), seconds)
+
+
+def crowding() -> float:
+    """How many processes share a processor here: on a busy machine everything takes so many times longer."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def run(folder: Path, words: Sequence[str], before: Callable[[], None] | None = None) -> Ended:

@@ -11,6 +11,7 @@ import pytest
 
 from trevision import cli
 from trevision.files import TrevisionError, write_atomically, write_json
+from trevision.runs.fit import held
 from trevision.runs.outputs import RUN_FILES, check_output
 
 
@@ -112,3 +113,44 @@ def test_the_standard_output_is_written_to_as_it_is(tmp_path, to_file):
     assert (tmp_path / "log").read_text() == ("new" if to_file else "")
     assert to_file or done.stdout == "new"
     assert Path("/dev/stdout").is_symlink()
+
+
+def test_a_folder_that_is_gone_is_named_in_one_line(tmp_path):
+    (tmp_path / "run").mkdir()
+
+    def removed_meanwhile(temporary: Path) -> None:
+        temporary.unlink()
+        temporary.parent.rmdir()
+        temporary.write_text("new")
+
+    for write in (removed_meanwhile, lambda path: path.write_text("new")):  # then it was never there
+        with pytest.raises(
+            TrevisionError, match=r"there is no folder .*run; was it removed meanwhile\?"
+        ) as told:
+            write_atomically(tmp_path / "run" / "a", write)
+        assert told.value.path == tmp_path / "run" / "a"
+        assert not (tmp_path / "run").exists()
+
+
+def test_what_a_killed_run_had_begun_to_write_is_removed_at_the_next_start_and_nothing_else(folder):
+    (folder / "checkpoints").mkdir()
+    script = (
+        "import os, sys; from pathlib import Path; from trevision.files import write_atomically; "
+        "write_atomically(Path(sys.argv[1]), lambda path: os.kill(os.getpid(), 9))"
+    )
+    for each in (folder, folder / "checkpoints"):
+        subprocess.run([sys.executable, "-c", script, str(each / "model.json")], check=False)
+        assert len(list(each.glob(".model.json.*"))) == 1
+        (each / ".mine").write_text("kept")
+    with held(folder):
+        pass
+    for each in (folder, folder / "checkpoints"):
+        assert [path.name for path in each.glob(".*")] == [".mine"]
+
+
+def test_a_finished_run_is_left_as_it_is_since_others_may_be_writing_beside_it(folder):
+    (folder / "result.json").write_text("{}")
+    (folder / ".report.html.abc.unfinished").write_text("by another process")
+    with held(folder):
+        pass
+    assert (folder / ".report.html.abc.unfinished").exists()

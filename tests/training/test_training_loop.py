@@ -228,6 +228,29 @@ def test_noisy_validation_error_compares_noisy_labels_with_the_noisy_posterior(d
     assert measured["noisy_validation_error"] == wrong / len(data.valid_y)
 
 
+def test_epochs_are_selected_by_the_noisy_posterior_t_g_and_not_by_g():
+    """A network that is sure of the clean class, and labels that are all those of the next one."""
+    matrix = torch.tensor([[0.2, 0.8, 0.0], [0.0, 0.3, 0.7], [0.6, 0.0, 0.4]])
+    x, labels = torch.eye(3), torch.tensor([1, 2, 0])
+    network = nn.Linear(3, 3, bias=False)
+    network.weight.data = 3 * torch.eye(3)
+    rows = np.arange(3)
+    weights = torch.tensor([1.0, 2.0, 5.0])
+    data = NoisyData(x, labels, x, labels, 3, rows, rows, valid_weights=weights, train_weights=weights)
+    model = NoisyLabelModel(nn.Identity(), network, Transition(matrix, "frozen"))
+    measured = Evaluation(data).measure(model, matrix)
+    assert measured["noisy_validation_error"] == 0
+    sure = math.exp(3) / (math.exp(3) + 2)
+    other = (1 - sure) / 2
+    loss = 0.0
+    for row, weight in enumerate((1, 2, 5)):
+        g = [sure if each == row else other for each in range(3)]
+        label = (row + 1) % 3
+        loss -= weight * math.log(sum(g[clean] * float(matrix[clean, label]) for clean in range(3))) / 8
+    assert measured["noisy_validation_loss"] == pytest.approx(loss, rel=1e-5)
+    assert Evaluation(data).measure(model, None)["noisy_validation_error"] == 1
+
+
 def test_patience_ends_a_stage_and_the_reason_is_told(data):
     frozen = replace(PHASE, lr=0.0, patience=2)
     result = run_stage(make_stage(data, frozen), Evaluation(data), Runtime(launch("cpu")), seed=3)

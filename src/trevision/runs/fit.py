@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trevision.data.progress import Progress as ReadingProgress
-from trevision.files import locked
+from trevision.files import locked, remove_unfinished
 from trevision.models.names import NETWORK
 from trevision.runs.run_folder import LOCK_FILE
 from trevision.runs.settings import Hardware, Settings
@@ -46,6 +46,9 @@ def held(folder: Path) -> Iterator[None]:
     made = not folder.exists()
     busy = f"{folder} is being written by another run; wait for its end, or choose another folder"
     with locked(folder / LOCK_FILE, busy):
+        if not (folder / "result.json").exists():  # else other commands may be writing beside it
+            for each in (folder, folder / "checkpoints"):
+                remove_unfinished(each)
         try:
             yield
         finally:

@@ -19,7 +19,7 @@ from trevision.data.noisy import NoisyData, Truth, split
 from trevision.data.rows import take_rows
 from trevision.data.sources import SOURCES
 from trevision.estimation import counted_transition
-from trevision.files import DataError, write_json
+from trevision.files import DataError, folder_gone, write_json
 from trevision.methods.options import ANSWERS_METHOD
 from trevision.methods.problem import Problem, network_seed
 from trevision.methods.registry import METHODS, pose, schedule_of
@@ -239,6 +239,9 @@ class _MetricsFile:
 
     def epoch(self, metrics: Any) -> None:
         if self.writes:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(metrics) + "\n")
+            try:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(metrics) + "\n")
+            except FileNotFoundError as error:
+                raise folder_gone(self.path) from error
         self.after.epoch(metrics)

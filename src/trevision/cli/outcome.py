@@ -124,7 +124,7 @@ def _correction(result: dict[str, Any]) -> str | None:
 
 
 def details(run: RunFolder) -> str:
-    """How it was learnt, in one line."""
+    """What the interval means and how it was learnt, in one line."""
     result = run.result
     parts = [f"learnt by {result['method']}"]
     if models := result.get("models"):
@@ -148,6 +148,8 @@ def details(run: RunFolder) -> str:
         parts.append(f"{result['epochs']} epochs")
     parts.append(f"{result['seconds']:.0f} s")
     parts.append(f"why and all numbers: {run.path / 'result.json'}")
+    if run.has_issues and run.noise.interval_meaning:
+        parts.insert(0, run.noise.interval_meaning)
     return "; ".join(parts)
 
 

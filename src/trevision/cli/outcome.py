@@ -128,11 +128,11 @@ def details(run: RunFolder) -> str:
     result = run.result
     parts = [f"learnt by {result['method']}"]
     if models := result.get("models"):
-        others = [_model(each) for each in models if not each["chosen"]]
+        others = ", ".join(_model(each) for each in models if not each["chosen"])
         chosen = next(_model(each) for each in models if each["chosen"])
-        judged = "held-out labels" if result.get("annotators") is None else "answers to held-out rows"
+        judged = "labels" if result.get("annotators") is None else "answers"
         parts = [
-            f"model {chosen}, the best on {judged}; others: {', '.join(others)}"
+            f"model {chosen}, which gives unseen {judged} the highest probability; others: {others}"
             if others
             else f"model {chosen}"
         ]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from trevision.cli import COMMANDS, JOURNEY, LABORATORY, main, overview
 from trevision.data.files.guessing import guess_columns
@@ -165,6 +166,50 @@ def test_reviewed_rows_do_not_return_and_the_second_model_is_better(front, fitte
 
     command("apply", first, "corrections.csv", "--no-trust", "--out", "untrusted.csv")
     assert list(pd.read_csv("untrusted.csv").columns) == list(pd.read_csv("customers.csv").columns)
+
+
+def photos(folder: Path, rows: int, seed: int, noisy: bool = True) -> dict[str, str]:
+    """Pictures in a folder for each given kind, and their true kinds: the third that is brighter."""
+    rng = np.random.default_rng(seed)
+    clean = rng.integers(3, size=rows)
+    given = corrupt(clean, WRONG, rng) if noisy else clean
+    for row in range(rows):
+        pixels = rng.normal(100, 30, (9, 9))
+        pixels[:, 3 * clean[row] : 3 * clean[row] + 3] += 22
+        path = folder / KINDS[given[row]] / f"{row:03d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path)
+    return {f"{row:03d}.png": KINDS[kind] for row, kind in enumerate(clean)}
+
+
+def test_reviewed_images_do_not_return_and_the_second_model_is_better(tmp_path, monkeypatch, capsys):
+    """The circle of an image folder, whose corrected copy is a table of paths."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    clean = photos(tmp_path / "photos", 450, 0)
+    photos(tmp_path / "new", 900, 1, noisy=False)
+    command("fit", "photos", "--method", "standard", "--out", "runs/photos")
+    found = pd.read_csv("runs/photos/issues.csv")
+    assert {Path(name).name for name in found.name} == set(clean)
+    reviewed = found[found.suspect]
+    assert len(reviewed) > 30
+    right = [clean[Path(name).name] for name in reviewed.name]
+    corrections = reviewed[["row", "name", "given"]].assign(corrected=right)
+    corrections["decision"] = np.where(corrections.given == corrections.corrected, "keep", "accept")
+    corrections.to_csv("corrections.csv", index=False)
+    command("report", "runs/photos")
+    capsys.readouterr()
+    command("apply", "runs/photos", "corrections.csv", "--out", "cleaned.csv")
+    command(*shlex.split(capsys.readouterr().out.split("next: trevision ")[1]))
+    returned = pd.read_csv("runs/photos-cleaned/issues.csv").name
+    assert not set(returned) & set(reviewed.name)
+    assert len(returned) == 450 - len(reviewed)
+    accuracies = []
+    for run in ("runs/photos", "runs/photos-cleaned"):
+        capsys.readouterr()
+        command("predict", run, "new", "--force")
+        accuracies.append(float(re.search(r"labels of new: ([\d.]+)%", capsys.readouterr().out)[1]))
+    assert accuracies[1] > accuracies[0]
 
 
 def test_predictions_are_compared_with_labels_however_they_are_spelt(front, capsys):

@@ -11,6 +11,7 @@ import tyro
 from trevision.cli.progress import reading_bar
 from trevision.cli.terminal import console, errors, table
 from trevision.estimation import TOLD
+from trevision.runs.issue_files import interval_meaning
 from trevision.runs.noise_estimate import (
     ESTIMATE_FILES,
     Estimating,
@@ -116,8 +117,8 @@ def _print_estimate(noise: NoiseEstimate) -> None:
     )
     if estimated.resampling is not None:
         console.print(
-            f"in brackets: {estimated.level:.0%} intervals from {estimated.bootstrap} replicates, "
-            f"{DRAWN_AGAIN[estimated.resampling]}",
+            f"details: {interval_meaning(estimated.level)}; in brackets, from {estimated.bootstrap} "
+            f"replicates, {DRAWN_AGAIN[estimated.resampling]}",
             soft_wrap=True,
         )
     right = estimated.transition.diagonal()

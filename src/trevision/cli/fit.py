@@ -15,7 +15,6 @@ from trevision.cli.terminal import Source, errors
 from trevision.data.files.guessing import guess_columns
 from trevision.data.read_labels import kind_of_source
 from trevision.data.sources import SOURCES
-from trevision.models.names import NETWORK
 from trevision.runs.fit import fit_source
 from trevision.runs.label_issues import can_be_scored, find_run_issues
 from trevision.runs.model_choice import UNSAID, settle_model
@@ -88,10 +87,9 @@ def fitted(
     settings = _with_guesses(source, settings)
     settings = settle_model(source, settings, hardware)
     folder = place_of(source, settings) if out is None else out
-    title = f"{settings.method if settings.models.model == NETWORK else settings.models.model} on {source}"
     finished_before = (folder / "result.json").is_file()
     with (
-        RichProgress(title, errors) as progress,
+        RichProgress(source, errors) as progress,
         data_bar(errors, source) as reading,
         warnings.catch_warnings(),
     ):

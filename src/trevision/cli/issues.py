@@ -117,8 +117,11 @@ def score_labels(
 
 def _print(scored: RunIssues, show: int, run: RunFolder) -> None:
     estimate, names = scored.issues.estimate, scored.class_names
-    for line in wrong_labels(RunFolder(run.path)):  # as they were just written
+    written = RunFolder(run.path)
+    for line in wrong_labels(written):
         console.print(line, soft_wrap=True)
+    if written.noise.interval_meaning:
+        console.print(f"details: {written.noise.interval_meaning}", soft_wrap=True)
     pairs = [(estimate.joint[i, j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
     rows = [
         (names[i], names[j], f"{count:,.0f}", f"{estimate.transition[i, j]:.1%}")

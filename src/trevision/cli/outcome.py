@@ -124,15 +124,15 @@ def _correction(result: dict[str, Any]) -> str | None:
 
 
 def details(run: RunFolder) -> str:
-    """How it was learnt, in one line."""
+    """What the interval means and how it was learnt, in one line."""
     result = run.result
     parts = [f"learnt by {result['method']}"]
     if models := result.get("models"):
-        others = [_model(each) for each in models if not each["chosen"]]
+        others = ", ".join(_model(each) for each in models if not each["chosen"])
         chosen = next(_model(each) for each in models if each["chosen"])
-        judged = "held-out labels" if result.get("annotators") is None else "answers to held-out rows"
+        judged = "labels" if result.get("annotators") is None else "answers"
         parts = [
-            f"model {chosen}, the best on {judged}; others: {', '.join(others)}"
+            f"model {chosen}, which gives unseen {judged} the highest probability; others: {others}"
             if others
             else f"model {chosen}"
         ]
@@ -148,6 +148,8 @@ def details(run: RunFolder) -> str:
         parts.append(f"{result['epochs']} epochs")
     parts.append(f"{result['seconds']:.0f} s")
     parts.append(f"why and all numbers: {run.path / 'result.json'}")
+    if run.has_issues and run.noise.interval_meaning:
+        parts.insert(0, run.noise.interval_meaning)
     return "; ".join(parts)
 
 

@@ -12,6 +12,9 @@ from rich.progress import Progress as Bars
 
 from trevision.data.sources import SOURCES
 
+FIRST_TRAINING = {"noisy-posterior": "train", "fold": "train", "network": "train"}
+"""Stages that learn the labels as they are. Others are called as their method calls them."""
+
 
 class RichProgress:
     """One bar per stage, over its batches, with the latest metrics."""
@@ -39,7 +42,7 @@ class RichProgress:
         self.bars.start()  # not earlier: an error before the first stage should print its line only
         self.batches = batches
         self.task = self.bars.add_task(
-            f"{self.title}: {name}",
+            f"{self.title}: {in_words(name)}",
             total=max(1, (epochs or 1) * batches),
             unit="epoch" if epochs else "model",
             epoch=0,
@@ -55,7 +58,7 @@ class RichProgress:
             self.bars.update(self.task, epoch=self.steps)
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
-        shown = [f"validation error {metrics['noisy_validation_error']:.4f}"]
+        shown = [f"misses {metrics['noisy_validation_error']:.1%} of unseen labels"]
         if "test_accuracy" in metrics:
             shown.append(f"test {100 * metrics['test_accuracy']:.2f}%")
         if "transition_error" in metrics:
@@ -66,6 +69,14 @@ class RichProgress:
             epoch=metrics["epoch"],
             metrics=", ".join(shown),
         )
+
+
+def in_words(stage: str) -> str:
+    """A stage as the bar calls it: what is trained, and without which part of the rows."""
+    name, _, part = stage.rpartition("-")
+    if not part.isdigit():
+        return FIRST_TRAINING.get(stage, stage)
+    return f"{FIRST_TRAINING.get(name, name)} without part {part}"
 
 
 @contextmanager

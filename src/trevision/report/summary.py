@@ -79,6 +79,7 @@ def title(run: RunRecord) -> str:
 def lead(run: RunRecord) -> list[str]:
     """What is said below the headline: how sure it is, and what it rests on."""
     noise = run.noise
+    meaning = [f"{noise.interval_meaning}."] if noise.interval_meaning else []
     if run.audit is not None:
         return [run.audit.headline, run.audit.assumes]
     if noise.count is None:
@@ -86,8 +87,11 @@ def lead(run: RunRecord) -> list[str]:
     if not noise.count.told:
         return [f"{capital(noise.count.reason)}.", noise.count.readings]
     if "depend on the class alone" in noise.count.headline:
-        return [f"{capital(noise.count.reason)}."]
-    return [f"This supposes that mistakes depend on the class alone. {capital(noise.count.reason)}."]
+        return [f"{capital(noise.count.reason)}.", *meaning]
+    return [
+        f"This supposes that mistakes depend on the class alone. {capital(noise.count.reason)}.",
+        *meaning,
+    ]
 
 
 def learnt_from(run: RunRecord) -> str:

@@ -72,6 +72,21 @@ class FoundNoise:
     count: FoundCount | None
     """None where annotators' answers tell the number."""
 
+    @property
+    def interval_meaning(self) -> str | None:
+        """What the interval of the number of wrong labels means, in a sentence without its full stop.
+
+        None where the headline has no interval.
+        """
+        if self.wrong[1] is None or (self.count is not None and not self.count.told):
+            return None
+        return interval_meaning(self.level)
+
+
+def interval_meaning(level: float) -> str:
+    """What an interval of that confidence is, in plain words."""
+    return f"{level:.0%} interval: meant to hold the true number for about {100 * level:g} of 100 such files"
+
 
 def read_noise(path: Path) -> FoundNoise:
     """Read noise.json. Every matrix must have a row and a column per class."""

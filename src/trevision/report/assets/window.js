@@ -23,19 +23,45 @@ const windowed = (scroller, container, build) => {
     chunk.style.height = `${seen}px`;
     chunk.replaceChildren();
   };
-  const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.target.isConnected) continue;
-      if (entry.isIntersecting) fill(entry.target);
-      else empty(entry.target, entry.boundingClientRect.height);
+  // What is seen is filled at once. What lies near is filled before it is seen, a chunk at a time, and not while
+  // the list jumps: who drags it past thousands of rows waits for those that show, and for no more.
+  const JUMPING = 100;
+  const FRAME = 16;
+  const near = new Set();
+  let timer = 0;
+  const fillNear = () => {
+    const [next] = near;
+    near.delete(next);
+    if (next?.isConnected) fill(next);
+    timer = near.size ? setTimeout(fillNear, FRAME) : 0;
+  };
+  // A busy browser tells of several frames at once: only where a chunk is now matters.
+  const latest = (entries) => [...new Map(entries.map((entry) => [entry.target, entry])).values()];
+  const inside = new IntersectionObserver((entries) => {
+    const empties = latest(entries).filter(({ target, isIntersecting }) => isIntersecting && target.isConnected && !target.children.length);
+    if (!empties.length) return;
+    for (const { target } of empties) fill(target);
+    clearTimeout(timer);
+    timer = setTimeout(fillNear, JUMPING);
+  }, { root: scroller });
+  const around = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting, boundingClientRect } of latest(entries)) {
+      if (isIntersecting) near.add(target);
+      else {
+        near.delete(target);
+        if (target.isConnected) empty(target, boundingClientRect.height);
+      }
     }
+    timer ||= setTimeout(fillNear, FRAME);
   }, { root: scroller, rootMargin: "900px 0px" });
 
   const show = (shown, columns = 1, rowHeight = 90) => {
     items = shown;
     size = columns * Math.max(1, Math.round(ROWS / columns));
     height = rowHeight;
-    observer.disconnect();
+    inside.disconnect();
+    around.disconnect();
+    near.clear();
     const chunks = [];
     for (let from = 0; from < items.length; from += size) {
       const chunk = make("div", "chunk");
@@ -46,7 +72,10 @@ const windowed = (scroller, container, build) => {
     }
     container.replaceChildren(...chunks);
     for (const chunk of chunks.slice(0, 3)) fill(chunk);
-    for (const chunk of chunks) observer.observe(chunk);
+    for (const chunk of chunks) {
+      inside.observe(chunk);
+      around.observe(chunk);
+    }
   };
   // The row at a place of the list, put into the document if it is not there.
   const rowAt = (place) => {

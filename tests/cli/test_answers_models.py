@@ -80,7 +80,8 @@ def test_each_model_gives_a_run_that_every_command_takes(folder, tmp_path, capsy
     told = capsys.readouterr()
     given, truth = pd.read_csv(folder / "answers.csv"), pd.read_csv(folder / "truth.csv").label
     assert (result["model"], result["method"], result["correction"]) == (model, model, "soft")
-    assert f"details: model {model}" in told.out
+    (details,) = (line for line in told.out.splitlines() if line.startswith("details: "))
+    assert f"model {model}" in details
     assert "4 annotators gave" in told.out
     assert "2 rows without a label left out (rows 7, 90)" in told.err
     crowd = result["annotators"]

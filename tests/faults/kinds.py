@@ -127,8 +127,9 @@ PATIENCE = 60.0
 def limited(place: Place, rng: random.Random, tally: Tally, what: int) -> None:
     """Too little disk (a limit on a file's size stands for it) or too little memory.
 
-    Where no memory is left, the compiled parts of others end the process without a word (safetensors), or ask
-    for memory for ever (OpenBLAS), until somebody kills it. It is then as after SIGKILL: nothing may be lost.
+    Where no memory is left, the compiled parts of others end the process without a word (safetensors), in
+    their own words (OpenBLAS of numpy), or ask for memory for ever (OpenBLAS of scipy), until somebody kills
+    it. It is then as after SIGKILL: nothing may be lost.
     """
     fresh(place.template, place.folder)
     if what == resource.RLIMIT_AS:
@@ -139,7 +140,8 @@ def limited(place: Place, rng: random.Random, tally: Tally, what: int) -> None:
     began = time.monotonic()
     set_limit = partial(resource.setrlimit, what, (limit, limit))
     ended = wait(start(place.folder, place.command.words, set_limit), began, PATIENCE)
-    died = what == resource.RLIMIT_AS and ended.status < 0
+    by_others = ended.status < 0 or ended.told.startswith("OpenBLAS error")
+    died = what == resource.RLIMIT_AS and by_others
     tally.add(ended.status != 0, place.wrong(ended, may_be_silent=died))
 
 

@@ -62,6 +62,8 @@ def test_hits_through_t_count_only_where_no_correction_that_hits_by_class_is_cle
     unclear = scores | {"prune": made(Gain(0.1, 0.1), 0.2, agreement=0.01)}
     assert best_correction(unclear) == "soft"
     assert unclear["soft"].is_clear
+    assert "and through T, hits +1.0% more noisy labels" in why(unclear, "soft")
+    assert "and hits +1.0% more noisy labels" in why(scores, "prune")
     assert not made(Gain(0.5, 0.1), 0.2, agreement=-0.01, through=-0.01).is_clear
 
 

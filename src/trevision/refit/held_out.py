@@ -199,7 +199,8 @@ def why(scores: dict[str, Score], best: str) -> str:
     measure = f"gain in log-likelihood of held-out noisy labels over none, in nats a row: {told}"
     score = scores[best]
     hits = score.most_hits.mean
-    does = f"it changes {score.changed:.1%} of the predictions and hits {hits:+.1%} more noisy labels"
+    how = "through T, " if score.hits.mean < 0 <= hits else ""
+    does = f"it changes {score.changed:.1%} of the predictions and {how}hits {hits:+.1%} more noisy labels"
     if score.is_clear:
         return (
             f"{best}: it makes held-out noisy labels likeliest, by more than {score.errors_needed:g} "
